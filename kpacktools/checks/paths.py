@@ -1,0 +1,155 @@
+"""Checks of names, kinds of file and links: what some system could not hold, or what leads out of the tree."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import stat
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from kpacktools.findings import Finding, finding
+from kpacktools.planning.claims import prefix_of
+from kpacktools.trees import Entry
+from kpacktools.trees.shards import Artifact
+
+__all__ = ["check_links", "check_names", "resolve_link"]
+
+# Control characters, backslashes and bytes that are no UTF-8 (kept by Python as lone surrogates) are never
+# right; the others cannot be stored on Windows (Win32 "Naming Files").
+_BAD: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
+_UNPORTABLE: Final = re.compile(r'[:?*"<>|]|[. ](?=/|$)')
+_EITHER: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff:?*\"<>|]|[. ](?=/|$)")
+_RESERVED: Final = re.compile(r"(?:^|/)(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.[^/]*)?(?=/|$)", re.IGNORECASE)
+MAX_RELATIVE_PATH: Final = 200
+"""Characters of a path below its stage prefix. Windows' MAX_PATH is 260; an install root of 60 is common
+(``C:\\Users\\<name>\\AppData\\Local\\Programs\\Python\\Python312\\Lib\\site-packages`` alone takes about that)."""
+
+
+def check_names(artifact: Artifact) -> Iterator[Finding]:
+    """``bad-path``, ``unportable-name``, ``path-too-long``, ``special-file`` and ``descriptor-uncaptured``."""
+    for folder, entries in artifact.tree.folders.items():
+        if not entries:
+            continue
+        prefix = prefix_of(artifact, folder)
+        if prefix is None:
+            for entry in entries:
+                yield _uncaptured(artifact, entry)
+        # One search over a folder's names at once; only a hit looks at each of them.
+        names = "/".join([entry.path for entry in entries])
+        longest = max(len(entry.path) for entry in entries)
+        if (
+            longest > MAX_RELATIVE_PATH
+            or _EITHER.search(names) is not None
+            or _RESERVED.search(names) is not None
+        ):
+            below = 0 if artifact.mount else len(prefix or "") + 1
+            for entry in entries:
+                yield from _check_name(artifact, entry, below)
+        for entry in entries:
+            if not stat.S_ISREG(entry.mode) and not entry.link:
+                yield finding(
+                    "special-file",
+                    artifact.where(entry.path),
+                    f"is {_kind(entry.mode)}, which no output can hold",
+                    "remove it from the tree",
+                )
+
+
+def _check_name(artifact: Artifact, entry: Entry, below: int) -> Iterator[Finding]:
+    path = entry.path
+    shown = artifact.where(path).encode("utf-8", "backslashreplace").decode()
+    bad = _BAD.search(path)
+    if bad is not None:
+        kind = "bytes that are not UTF-8" if ord(bad[0]) >= 0xD800 else f"the character {bad[0]!r}"
+        yield finding(
+            "bad-path",
+            shown.translate({c: f"\\x{c:02x}" for c in (*range(32), 127)}),
+            f"the name holds {kind}",
+            "rename the file where it is made",
+        )
+        return
+    odd = _UNPORTABLE.search(path)
+    reserved = _RESERVED.search(path)
+    if odd is not None or reserved is not None:
+        what = f"{odd[0]!r}" if odd is not None else f"the reserved name {reserved[0].lstrip('/')!r}"  # type: ignore[index]
+        yield finding(
+            "unportable-name",
+            shown,
+            f"Windows cannot store {what} in a name",
+            "harmless where the content is only for Linux",
+        )
+    if len(path) - below > MAX_RELATIVE_PATH:
+        yield finding(
+            "path-too-long",
+            shown,
+            f"{len(path) - below} characters below its stage prefix; more than {MAX_RELATIVE_PATH} do not fit "
+            "Windows' limit of 260 once installed",
+            "shorten folder or file names",
+        )
+
+
+def _uncaptured(artifact: Artifact, entry: Entry) -> Finding:
+    return finding(
+        "descriptor-uncaptured",
+        artifact.where(entry.path),
+        "lies under no stage prefix of artifact_manifest.txt "
+        + (f"({', '.join(artifact.prefixes)})" if artifact.prefixes else "(which is empty)"),
+        "add its stage prefix to artifact_manifest.txt, or move the file below one",
+    )
+
+
+def _kind(mode: int) -> str:
+    for test, name in (
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a block device"),
+        (stat.S_ISCHR, "a character device"),
+    ):
+        if test(mode):
+            return name
+    return "no regular file"
+
+
+def resolve_link(path: str, target: str) -> str | None:
+    """Where a link at ``path`` leads, as a path in the same root; None where it leads out of it.
+
+    Purely textual: nothing is looked up.
+
+    >>> resolve_link("lib/libx.so", "libx.so.1")
+    'lib/libx.so.1'
+    """
+    if target.startswith("/") or "\\" in target or "\0" in target or re.match(r"[A-Za-z]:", target):
+        return None
+    resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return None if resolved == ".." or resolved.startswith("../") else resolved
+
+
+def check_links(artifact: Artifact, present: Collection[str], folders: Collection[str]) -> Iterator[Finding]:
+    """``symlink-escape`` and ``symlink-dangling``.
+
+    ``present`` and ``folders`` hold the paths, below their stage prefixes, of every file and folder of all
+    inputs: a link of one part may lead into another that is installed over the same prefix.
+    """
+    for folder, entries in artifact.tree.folders.items():
+        for entry in entries:
+            if not entry.link:
+                continue
+            prefix = prefix_of(artifact, folder)
+            below = entry.path if artifact.mount else entry.path[len(prefix or "") + 1 :]
+            target = resolve_link(below, entry.link)
+            where = artifact.where(entry.path)
+            if target is None:
+                yield finding(
+                    "symlink-escape",
+                    where,
+                    f"leads out of its stage prefix, to {entry.link!r}",
+                    "make it a relative link inside the prefix",
+                )
+            elif target not in present and target not in folders and target != ".":
+                yield finding(
+                    "symlink-dangling",
+                    where,
+                    f"leads to {entry.link!r}, which is in no input",
+                    "expected where another package installs the file; else remove the link",
+                )

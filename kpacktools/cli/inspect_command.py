@@ -1,0 +1,45 @@
+"""``kpacktools inspect``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kpacktools import commands
+from kpacktools.cli.options import emit, prefix_from, prefix_options, run_options, settings_from
+
+EPILOG = """\b
+Examples:
+  kpacktools inspect shards/
+  kpacktools inspect merged --depth toc --require rocke:gfx942 --require lib/aiter:gfx950
+  kpacktools inspect merged --format json -o report.json"""
+
+
+@click.command("inspect", epilog=EPILOG)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--require", "requirements", multiple=True, metavar="[COMPONENT/]ENGINE:KEY",
+    help="Content that must be there; coverage-gap where it is not. May be repeated.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of stdout.")
+@prefix_options
+@run_options(default_depth="content")
+def command(
+    paths: tuple[str, ...],
+    requirements: tuple[str, ...],
+    output: str | None,
+    artifacts: tuple[str, ...],
+    component: str | None,
+    stage: str,
+    **options: Any,
+) -> int:
+    """Check what is in artifact directories, shards and install prefixes, and write nothing.
+
+    A PATH may be a folder of artifact directories, one artifact directory, an install prefix, or any folder above
+    or inside these.
+    """
+    settings = settings_from(options)
+    prefix = prefix_from(artifacts, component, stage)
+    report = commands.inspect(paths, settings, requirements, prefix)
+    return emit(report, options["shown"], settings, output)

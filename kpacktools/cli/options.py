@@ -1,0 +1,147 @@
+"""Options that several commands share, and how their reports reach the user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from kpacktools.errors import CallError
+from kpacktools.hookspecs import Depth
+from kpacktools.pipeline import Settings
+from kpacktools.policy import load_policy
+from kpacktools.reports.model import Report
+from kpacktools.trees.shards import Prefix
+
+__all__ = ["default_jobs", "emit", "prefix_from", "prefix_options", "run_options", "settings_from"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def run_options(default_depth: str | None = "toc") -> Callable[[F], F]:
+    """``--format --policy --strict --jobs -q -v``, and ``--depth`` for commands that read bundles."""
+    options = [
+        click.option(
+            "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+            help="What to print on stdout; with json nothing else is printed there.",
+        ),
+        click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities."),
+        click.option("--strict", is_flag=True, help="Count warnings as errors."),
+        click.option(
+            "--jobs", type=click.IntRange(min=1), metavar="N",
+            help="Threads.  [default: the processors that this process may use]",
+        ),
+        click.option("-q", "--quiet", is_flag=True, help="Print findings of severity error only."),
+        click.option("-v", "--verbose", is_flag=True, help="Print every finding, also where there are many."),
+    ]
+    if default_depth is not None:
+        options.insert(
+            0,
+            click.option(
+                "--depth", type=click.Choice(["layout", "toc", "content"]), default=default_depth,
+                show_default=True,
+                help="layout: names, sizes, manifests; toc: also each kpack's table of contents; content: also "
+                "every kernel.",
+            ),
+        )
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def prefix_options(function: F) -> F:
+    """What an install prefix becomes."""
+    for option in (
+        click.option("--stage", default="stage", show_default=True, metavar="DIR", help="... and stage prefix."),
+        click.option("--component", "component", metavar="C", help="... and component.  [default: lib]"),
+        click.option(
+            "--artifact", "artifacts", multiple=True, metavar="NAME",
+            help="Artifact name that an install prefix becomes.  [default: prefix]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def prefix_from(artifacts: tuple[str, ...], component: str | None, stage: str) -> Prefix:
+    """Read :func:`prefix_options`. Raises :class:`~kpacktools.errors.CallError`."""
+    name = artifacts[0] if artifacts else "prefix"
+    part = component or "lib"
+    for option, value in (("--artifact", name), ("--component", part)):
+        if not value or any(c in value for c in "_/\\") or value.startswith("."):
+            raise CallError(f"{option} {value}: expected a name without underscore or slash")
+    parts = stage.split("/")
+    if stage.startswith("/") or "\\" in stage or any(p in ("", ".", "..") for p in parts):
+        raise CallError(f"--stage {stage}: expected a plain relative path, such as ml-libs/x/stage")
+    return Prefix(name, part, stage)
+
+
+def settings_from(options: dict[str, Any]) -> Settings:
+    """Take the options of :func:`run_options` out of a command's arguments.
+
+    Raises :class:`~kpacktools.errors.CallError` for an unusable policy file.
+    """
+    from kpacktools.reports.terminal import progress_for
+
+    options["shown"] = {name: options.pop(name) for name in ("form", "quiet", "verbose")}
+    depth = options.pop("depth", "toc")
+    return Settings(
+        depth=Depth[depth.upper()],
+        policy=load_policy(options.pop("policy")),
+        strict=options.pop("strict"),
+        jobs=options.pop("jobs") or default_jobs(),
+        progress=progress_for(sys.stderr, quiet=options["shown"]["quiet"]),
+    )
+
+
+def default_jobs() -> int:
+    """The processors that this process may use: its affinity, and its control group's quota on Linux."""
+    if hasattr(os, "sched_getaffinity"):
+        available = len(os.sched_getaffinity(0))
+    else:
+        available = os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as stream:
+            quota, period = stream.read().split()
+        if quota != "max":
+            available = min(available, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        pass
+    return max(1, available)
+
+
+def emit(report: Report, shown: dict[str, Any], settings: Settings, output: str | None = None) -> int:
+    """Print a report and return the exit status."""
+    settings.progress.stop()
+    if shown["form"] == "json":
+        from kpacktools.reports.jsonreport import as_json
+
+        text = as_json(report)
+    else:
+        from kpacktools.reports.text import as_text
+
+        to_terminal = output is None and sys.stdout.isatty()
+        text = as_text(report, quiet=shown["quiet"], verbose=shown["verbose"], terminal=to_terminal)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        _write(output, text)
+    return 0 if report.ok else 1
+
+
+def _write(path: str, text: str) -> None:
+    """Write a report file whole or not at all."""
+    temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CallError(f"-o {path}: {error.strerror}") from error

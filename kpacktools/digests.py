@@ -1,0 +1,58 @@
+"""sha256 of files, computed once each and on several cores."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Final
+
+from kpacktools.errors import CallError
+from kpacktools.trees import Tree
+
+__all__ = ["digest_of", "digests_of"]
+
+_CHUNK: Final = 1 << 20
+
+
+def digest_of(tree: Tree, path: str) -> str:
+    """The sha256 of one file in hexadecimal.
+
+    Raises :class:`~kpacktools.errors.CallError` when the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(_CHUNK))
+    try:
+        with tree.open(path) as stream:
+            while count := stream.readinto(buffer):  # type: ignore[attr-defined]
+                digest.update(buffer[:count])
+    except OSError as error:
+        raise CallError(f"cannot read {os.path.join(tree.label, path)}: {error.strerror}") from error
+    return digest.hexdigest()
+
+
+def digests_of(files: Iterable[tuple[Tree, str]], executor: Executor) -> Mapping[tuple[int, str], str]:
+    """(``id`` of the tree, path) -> sha256, reading files that are hard links of one another once.
+
+    Raises what :func:`digest_of` raises.
+    """
+    unique: dict[tuple[int, str], tuple[Tree, str]] = {}
+    same: dict[tuple[int, int], tuple[int, str]] = {}
+    alias: dict[tuple[int, str], tuple[int, str]] = {}
+    for tree, path in files:
+        name = (id(tree), path)
+        local = tree.local_path(path)
+        first = name
+        if local is not None:
+            try:
+                status = os.stat(local)
+            except OSError as error:
+                raise CallError(f"cannot read {local}: {error.strerror}") from error
+            first = same.setdefault((status.st_dev, status.st_ino), name)
+        alias[name] = first
+        unique.setdefault(first, (tree, path))
+    order = list(unique)
+    results = executor.map(digest_of, *zip(*(unique[name] for name in order))) if order else ()  # noqa: B905
+    known = dict(zip(order, results, strict=True))
+    return {name: known[first] for name, first in alias.items()}

@@ -1,0 +1,132 @@
+"""rocKE: ahead-of-time kernels of one target in one kpack, with a bundle manifest.
+
+``arch_content/rocke/<t>/rocke_client_<t>.kpack`` and ``rocke_client_<t>.json``; schema ``rocke.aot.bundle/v1``,
+earlier ``hipdnn.rocke.bundle/v1`` (ROCm/rocm-libraries, rocKE packer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from kpacktools.checks.references import kernel_differences, local_reference, manifest_problems
+from kpacktools.findings import Finding, finding
+from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Handler, Stated, hookimpl
+
+__all__ = ["RockeHandler"]
+
+SCHEMAS: Final = ("rocke.aot.bundle/v1", "hipdnn.rocke.bundle/v1")
+DEFAULT_BUILD_IDS: Final = ("unknown", "rocke-client")
+"""What the packer records when nobody told it which build it packs."""
+
+
+class RockeHandler(Handler):
+    """Bundle manifests against their archives."""
+
+    name = "rocke"
+    engines = ("rocke",)
+    summary = "arch_content/rocke/<target>/: rocke_client_<target>.kpack and its bundle manifest"
+
+    def check(self, bundle: Bundle, content: Content) -> Checked:
+        """Schema, archive, and TOC keys against entries in both directions."""
+        found: list[Finding] = []
+        stated: list[Stated] = []
+        named: dict[str, set[str]] = {}
+        kernels = 0
+        lane = build_id = None
+        manifests = [
+            e for e in bundle.files(".json") if not e.path.endswith((".sidecar.json", "aot_list.json"))
+        ]
+        read = 0
+        for entry in manifests:
+            where = bundle.artifact.where(entry.path)
+            document, problems = manifest_problems(content, entry.path, where)
+            if document is None:
+                found += problems
+                continue
+            schema = document.get("schema") if isinstance(document, Mapping) else None
+            if schema not in SCHEMAS:
+                if _is_bundle_manifest(bundle, entry.path, document):
+                    found.append(_unknown_schema(where, schema))
+                continue
+            read += 1
+            document, problems = manifest_problems(content, entry.path, where, "rocke.bundle")
+            found += problems
+            if document is None:
+                continue
+            kernels += len(document["entries"])
+            lane = document["llvm_flavor"]
+            build_id = document["engine_build_id"]
+            stated.append(Stated("manifest", document["arch"], entry.path))
+            if build_id in DEFAULT_BUILD_IDS:
+                found.append(
+                    finding(
+                        "provenance-unknown",
+                        where,
+                        f"engine_build_id is {build_id!r}, the packer's default: nobody can tell which build made it",
+                        "set the engine build id when the bundle is packed",
+                    )
+                )
+            archive = local_reference(bundle, entry.path, document["kpack"], found)
+            if archive is None:
+                continue
+            keys = {item["toc_key"] for item in document["entries"]}
+            named.setdefault(archive, set()).update(keys)
+            if not any(other.path == archive for other in bundle.entries):
+                found.append(
+                    finding(
+                        "missing-kpack",
+                        where,
+                        f"names the archive {document['kpack']!r}, which is not there",
+                        f"expected {bundle.artifact.where(archive)}",
+                    )
+                )
+        found += _partial(bundle, read, bool(manifests))
+        for archive, keys in sorted(named.items()):
+            found += kernel_differences(bundle, content, archive, keys)
+        counted = kernels if content.depth is Depth.LAYOUT else None
+        return Checked(tuple(found), counted, tuple(stated), lane, build_id)
+
+
+def _is_bundle_manifest(bundle: Bundle, path: str, document: Any) -> bool:
+    """True for a JSON file that stands where the bundle manifest is expected, or says it is one."""
+    if isinstance(document, Mapping) and ("schema" in document or "entries" in document):
+        return True
+    return path.rpartition("/")[2].startswith("rocke_client")
+
+
+def _unknown_schema(where: str, schema: object) -> Finding:
+    expected = " or ".join(SCHEMAS)
+    if schema is None:
+        return finding("manifest-unknown-schema", where, f"names no schema; expected {expected}")
+    return finding(
+        "manifest-unknown-schema",
+        where,
+        f"has schema {schema!r}; expected {expected}",
+        "a newer schema needs a newer kpacktools",
+    )
+
+
+def _partial(bundle: Bundle, read: int, any_json: bool) -> Iterator[Finding]:
+    archives = bundle.files(".kpack")
+    loose = bundle.files(".hsaco", ".co")
+    if archives and not read and not any_json:
+        yield finding(
+            "partial-bundle",
+            bundle.path,
+            f"holds {archives[0].path.rpartition('/')[2]} without a bundle manifest",
+            "expected rocke_client_<target>.json beside it",
+        )
+    if read and not archives and not loose:
+        yield finding(
+            "partial-bundle",
+            bundle.path,
+            "holds a bundle manifest without its kpack",
+            "expected the archive that the manifest names",
+        )
+
+
+@hookimpl
+def kpacktools_handlers() -> list[Handler]:
+    """rocKE's handler."""
+    return [RockeHandler()]

@@ -1,0 +1,163 @@
+"""What a plugin may provide. This module is the plugin author's manual.
+
+A plugin is a module (or object) with a function marked :data:`hookimpl`, registered under the entry-point group
+``kpacktools``; the built-in handlers come in through the same hook::
+
+    from kpacktools.hookspecs import Checked, Handler, hookimpl
+
+    class AcmeHandler(Handler):
+        name = "acme"
+        engines = ("acme",)
+        summary = "arch_content/acme/<target>/**"
+
+    @hookimpl
+    def kpacktools_handlers():
+        return [AcmeHandler()]
+
+A handler only looks: it says which folders are its engine's and checks what it is shown. It never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final, Protocol
+
+import pluggy
+
+from kpacktools.findings import Finding
+from kpacktools.kpack import Toc
+from kpacktools.targets import TargetKey, TargetTable
+from kpacktools.trees import Entry
+from kpacktools.trees.shards import Artifact
+
+__all__ = ["Bundle", "Checked", "Content", "Depth", "Handler", "Stated", "hookimpl", "hookspec"]
+
+PROJECT: Final = "kpacktools"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+class Depth(IntEnum):
+    """How deep a command looks."""
+
+    LAYOUT = 0
+    """Names, sizes and manifests."""
+    TOC = 1
+    """Also every kpack's table of contents."""
+    CONTENT = 2
+    """Also every kernel: decompressed, hashed, its ELF header read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """All files of one engine for one target key under one stage prefix of one artifact directory."""
+
+    engine: str
+    handler: str
+    key: TargetKey
+    shard: str
+    artifact: Artifact
+    prefix: str
+    """Stage prefix, ``ml-libs/hipkernelprovider/stage``."""
+    roots: tuple[str, ...]
+    """The target folders, as tree paths."""
+    entries: tuple[Entry, ...] = field(repr=False)
+
+    @property
+    def path(self) -> str:
+        """The (first) target folder as the user would type it."""
+        return self.artifact.where(self.roots[0])
+
+    def files(self, *suffixes: str) -> list[Entry]:
+        """The bundle's entries whose names end in one of ``suffixes``, all without any."""
+        return [entry for entry in self.entries if not suffixes or entry.path.endswith(suffixes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Some place's word on which target a bundle is for; the core compares all of them with the folder."""
+
+    what: str
+    """``"manifest"``, ``"archive name"``, ``"TOC"``, ``"code object"``."""
+    target: str
+    """The target ID as written there."""
+    path: str = ""
+    """Tree path of the file that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a handler found out about one bundle."""
+
+    findings: tuple[Finding, ...] = ()
+    kernels: int | None = None
+    """Kernels in the bundle; None takes the core's count (TOC entries and loose code objects)."""
+    stated: tuple[Stated, ...] = ()
+    lane: str | None = None
+    """Compiler lane that the manifest declares, such as ``llvm22``."""
+    build_id: str | None = None
+
+
+class Content(Protocol):
+    """A bundle's bytes, as far as the depth allows; reading is cached and bounded."""
+
+    @property
+    def depth(self) -> Depth: ...
+
+    @property
+    def targets(self) -> TargetTable: ...
+
+    @property
+    def kpacks(self) -> Mapping[str, Toc]:
+        """Tree path -> table of contents, of the archives that could be read. Empty at depth layout."""
+
+    @property
+    def digests(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """(archive's tree path, TOC key) -> sha256 of the decompressed kernel, of each where several targets
+        share the key. Only at depth content."""
+
+    def read(self, path: str) -> bytes:
+        """One file's bytes. Raises :class:`OSError`; :class:`ValueError` for a file too large to be read."""
+
+    def json(self, path: str) -> Any:
+        """One JSON file, decoded. Raises :class:`OSError`; :class:`ValueError` for invalid JSON."""
+
+
+class Handler:
+    """The knowledge of one engine: which folders are its own and how to check them.
+
+    Subclass it, set the attributes, override what differs.
+    """
+
+    name: str
+    """The word used in a topology's ``split_databases`` and in reports."""
+    engines: Sequence[str] = ()
+    """The engine's folder names below ``arch_content``; the first is the engine's name in reports."""
+    containers: Sequence[str] = ()
+    """Further folders that hold ``<target>`` folders, as POSIX paths matched on whole components at any
+    depth, such as ``aiter_meta/hsa``."""
+    summary: str = ""
+    """What it claims, in one line, for ``kpacktools handlers``."""
+
+    @property
+    def engine(self) -> str:
+        """The engine's name in reports."""
+        return self.engines[0] if self.engines else self.name
+
+    def target_of(self, folder: str) -> str:
+        """The target that a folder name below a container spells; the name itself unless overridden.
+
+        Names that do not look like a target are plain folders.
+        """
+        return folder
+
+    def check(self, bundle: Bundle, content: Content) -> Checked:
+        """Check one bundle. Must not raise for bad input: whatever is wrong with it is a finding."""
+        return Checked()
+
+
+@hookspec
+def kpacktools_handlers() -> Iterable[Handler]:  # type: ignore[empty-body]
+    """The handlers that this plugin provides. Called once a run."""

@@ -1,0 +1,164 @@
+"""Members of an archive before they are written: their names and where their bytes come from."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO, Final, NamedTuple, Protocol
+
+from kpacktools.errors import CallError
+
+__all__ = [
+    "BLOCK",
+    "GeneratedFiles",
+    "Member",
+    "Source",
+    "blocks",
+    "check_names",
+    "is_compressed",
+    "read",
+    "samples",
+]
+
+BLOCK: Final = 1 << 19
+"""Bytes that are handled at once where a member is not held in memory as a whole."""
+
+_COMPRESSED: Final = (".kpack", ".zst", ".xz", ".gz", ".bz2", ".lz4", ".zip", ".whl", ".png", ".jpg")
+
+# Absolute paths, empty and dot components; control characters, backslashes and what UTF-8 cannot express.
+_BAD_NAME: Final = re.compile("(?:^|/)\\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\\\\ud800-\udfff]")
+_LONGEST_NAME: Final = 0xFFFF // 4
+"""Characters; a ZIP file counts the bytes of a name in 16 bits, and UTF-8 takes up to four a character."""
+
+
+class Source(Protocol):
+    """The part of a :class:`kpacktools.trees.Tree` that writing needs."""
+
+    @property
+    def label(self) -> str:
+        """The root's name, for messages."""
+
+    def open(self, path: str) -> BinaryIO:
+        """A seekable stream of one file."""
+
+    def local_path(self, path: str) -> str | None:
+        """The file's path in the local file system, where it has one: that is faster to open."""
+
+
+class Member(NamedTuple):
+    """A member that is to be written (a tuple: there are very many)."""
+
+    arcname: str
+    """Path in the archive."""
+    tree: Source
+    path: str
+    """Where in ``tree`` the bytes are."""
+    size: int
+    """How many bytes these are; what is read must be exactly as many."""
+    mode: int = 0o644
+    """Permission bits, of which an archive keeps whether any exec bit is set."""
+
+
+class GeneratedFiles:
+    """Small files that exist in memory only, as pairs of name and content.
+
+    >>> files = GeneratedFiles([("pkg/py.typed", b"")])
+    >>> [member.arcname for member in files.members()]
+    ['pkg/py.typed']
+    """
+
+    label = "generated"
+
+    def __init__(self, files: Sequence[tuple[str, bytes]]) -> None:
+        self._names = [name for name, _ in files]
+        self._files = dict(files)
+
+    def members(self) -> list[Member]:
+        """One member for each file, under its own name."""
+        return [Member(name, self, name, len(self._files[name])) for name in self._names]
+
+    def open(self, path: str) -> BinaryIO:
+        """A stream of one file."""
+        return io.BytesIO(self._files[path])
+
+    def local_path(self, path: str) -> None:
+        """None: there is no such file on disk."""
+
+
+def is_compressed(name: str) -> bool:
+    """True where the name says that the content is compressed already."""
+    return name.endswith(_COMPRESSED)
+
+
+def check_names(members: Iterable[Member]) -> None:
+    """Refuse names that an archive must not hold, and a name that comes twice.
+
+    Raises :class:`ValueError` that names the first.
+    """
+    seen = set()
+    for member in members:
+        name = member.arcname
+        if _BAD_NAME.search(name) is not None or len(name) > _LONGEST_NAME:
+            raise ValueError(f"not a relative POSIX path that an archive can hold: {name!r}")
+        if name in seen:
+            raise ValueError(f"two members have one name: {name!r}")
+        seen.add(name)
+
+
+def read(member: Member) -> bytes:
+    """A member's bytes.
+
+    Raises :class:`OSError` where they cannot be read and :class:`~kpacktools.errors.CallError` where they are
+    not as many as planned.
+    """
+    with _open(member) as stream:
+        data = _read_exactly(stream, member.size + 1)
+    if len(data) != member.size:
+        raise _changed(member)
+    return data
+
+
+def blocks(member: Member) -> Iterator[bytes]:
+    """A member's bytes, :data:`BLOCK` at a time; raises like :func:`read`.
+
+    Only the last block may be shorter, whatever the stream: what is made of the blocks must be reproducible.
+    """
+    with _open(member) as stream:
+        for start in range(0, member.size, BLOCK):
+            wanted = min(BLOCK, member.size - start)
+            block = _read_exactly(stream, wanted)
+            if len(block) != wanted:
+                raise _changed(member)
+            yield block
+        if stream.read(1):
+            raise _changed(member)
+
+
+def samples(member: Member, count: int, size: int) -> Iterator[bytes]:
+    """``count`` pieces of ``size`` bytes, from the start to the end in even steps."""
+    with _open(member) as stream:
+        for index in range(count):
+            stream.seek((member.size - size) * index // (count - 1))
+            yield _read_exactly(stream, size)
+
+
+def _open(member: Member) -> BinaryIO:
+    local = member.tree.local_path(member.path)
+    # Whole files and large blocks are read at once, so that a buffer would only add a copy.
+    return open(local, "rb", buffering=0) if local is not None else member.tree.open(member.path)
+
+
+def _read_exactly(stream: BinaryIO, size: int) -> bytes:
+    """Up to ``size`` bytes: less only at the end of the stream."""
+    data = stream.read(size)
+    while len(data) < size and (more := stream.read(size - len(data))):
+        data += more
+    return data
+
+
+def _changed(member: Member) -> CallError:
+    return CallError(
+        f"{member.tree.label}/{member.path} changed while it was packed: it no longer has the {member.size} "
+        "bytes that were planned; run again when nothing writes to it"
+    )

@@ -1,0 +1,299 @@
+"""Transfer: one planned file on its way to its destination.
+
+The one place where outputs of split and merge meet the file system file by file. Bytes stay inside the
+kernel where it can be had: extents are shared (``ioctl_ficlone(2)``), else copied (``copy_file_range(2)``,
+``sendfile(2)``), else read and written. Holes stay holes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import BinaryIO, Literal
+
+from kpacktools.errors import CallError
+from kpacktools.planning.plan import PlannedFile
+
+__all__ = [
+    "LinkMode",
+    "OpenFolder",
+    "clone",
+    "copy_extent",
+    "copy_file",
+    "hard_link",
+    "same_bytes",
+    "stream_file",
+    "transfer",
+]
+
+LinkMode = Literal["auto", "hardlink", "copy"]
+"""``auto``: independent files, sharing extents; ``copy``: sharing nothing; ``hardlink``: the input itself."""
+
+_CHUNK = 1 << 20
+_KERNEL_CHUNK = 1 << 30
+_BINARY: int = getattr(os, "O_BINARY", 0)
+# Should a FIFO have taken the place of a file since the scan, opening it must not hang.
+_READ = os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_RELATIVE = {os.open, os.link, os.stat, os.symlink} <= os.supports_dir_fd
+_NO_HARD_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
+_TRY_ANOTHER_WAY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
+_FICLONE = 0x40049409  # linux/fs.h
+
+
+class OpenFolder:
+    """A destination folder that files are put into, held open so that no path is resolved twice.
+
+    A context manager. ``fd`` and ``prefix`` are for the calls in :mod:`os`: a name is passed as ``prefix +
+    name`` with ``dir_fd=fd`` (Windows has no such descriptors: there ``fd`` is None and ``prefix`` the path).
+    """
+
+    __slots__ = ("_source", "_source_fd", "fd", "prefix")
+
+    def __init__(self, path: str) -> None:
+        self.fd: int | None = os.open(path, _FOLDER) if _RELATIVE else None
+        self.prefix = "" if _RELATIVE else os.path.join(path, "")
+        self._source = ""
+        self._source_fd: int | None = None
+
+    def __enter__(self) -> OpenFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close_source()
+        if self.fd is not None:
+            os.close(self.fd)
+
+    def source(self, path: str) -> tuple[str, int | None]:
+        """An absolute path as a name and the descriptor of its folder, which stays open for its neighbours.
+
+        Neighbours in an output mostly are neighbours in an input too: each folder is then resolved once.
+
+        Raises :class:`OSError`.
+        """
+        parent, _, name = path.rpartition("/")
+        if not _RELATIVE or not parent:
+            return path, None
+        if parent != self._source:
+            self._close_source()
+            self._source_fd = os.open(parent, _FOLDER)
+            self._source = parent
+        return name, self._source_fd
+
+    def _close_source(self) -> None:
+        if self._source_fd is not None:
+            os.close(self._source_fd)
+        self._source, self._source_fd = "", None
+
+
+def transfer(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -> None:
+    """Put one file or link at ``name`` in ``folder``, where nothing may be yet.
+
+    Hard links keep the input's mode, and become copies where the file system refuses them. Copies have the
+    input's permission bits, and are readable and writable by their owner. Links are made as they are stored.
+
+    Raises :class:`~kpacktools.errors.CallError` where the file is not what was scanned, where something is at
+    the destination, and for whatever else the system refuses.
+    """
+    mode = file.entry.mode
+    try:
+        if stat.S_ISREG(mode):
+            source = file.tree.local_path(file.entry.path)
+            if source is None:
+                stream_file(file, folder, name)
+            elif link != "hardlink" or not hard_link(file, source, folder, name):
+                copy_file(file, source, folder, name, share=link != "copy")
+        elif stat.S_ISLNK(mode):
+            soft_link(file, folder, name)
+        else:
+            raise CallError(f"{_where(file)} is neither a file nor a link")
+    except OSError as error:
+        reason = error.strerror or error
+        raise CallError(f"{_where(file)} could not be written to {file.dest}: {reason}") from error
+
+
+def hard_link(file: PlannedFile, source: str, folder: OpenFolder, name: str) -> bool:
+    """Make a hard link to ``source``; False where the file system has none to give.
+
+    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the size is not the planned one.
+    """
+    path = folder.prefix + name
+    near, source_fd = folder.source(source)
+    try:
+        os.link(near, path, src_dir_fd=source_fd, dst_dir_fd=folder.fd)
+    except OSError as error:
+        if error.errno in _NO_HARD_LINK:
+            return False
+        raise
+    if os.stat(path, dir_fd=folder.fd).st_size != file.entry.size:
+        raise _changed(file)
+    return True
+
+
+def soft_link(file: PlannedFile, folder: OpenFolder, name: str) -> None:
+    """Make the symbolic link that ``file`` is.
+
+    Raises :class:`OSError`.
+    """
+    local = file.tree.local_path(file.entry.path) if os.name == "nt" else None
+    to_folder = local is not None and os.path.isdir(local)  # only Windows tells them apart
+    os.symlink(file.entry.link, folder.prefix + name, target_is_directory=to_folder, dir_fd=folder.fd)
+
+
+def copy_file(file: PlannedFile, source: str, folder: OpenFolder, name: str, *, share: bool) -> None:
+    """Copy the local file ``source``; with ``share`` the copy may share extents with it until either changes.
+
+    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the size is not the planned one
+    before or after.
+    """
+    size = file.entry.size
+    reader = os.open(source, _READ)
+    try:
+        found = os.fstat(reader)
+        if found.st_size != size or not stat.S_ISREG(found.st_mode):
+            raise _changed(file)
+        writer = _create(folder, name)
+        try:
+            if not (share and clone(reader, writer)):
+                ways = _SHARING_WAYS if share else _COPYING_WAYS
+                end = 0
+                for start, end in _extents(reader, found):
+                    if copy_extent(reader, writer, start, end, ways) != end:
+                        raise _changed(file)
+                if end != size:
+                    os.ftruncate(writer, size)
+            _set_mode(writer, file)
+            if os.fstat(writer).st_size != size or os.fstat(reader).st_size != size:
+                raise _changed(file)
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
+
+
+def stream_file(file: PlannedFile, folder: OpenFolder, name: str) -> None:
+    """Copy a file that has no local path through the tree that holds it.
+
+    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the size is not the planned one.
+    """
+    left = file.entry.size
+    with file.tree.open(file.entry.path) as source, open(_create(folder, name), "wb") as sink:
+        while left and (chunk := source.read(min(left, _CHUNK))):
+            sink.write(chunk)
+            left -= len(chunk)
+        if left or source.read(1):
+            raise _changed(file)
+        _set_mode(sink.fileno(), file)
+
+
+def same_bytes(one: BinaryIO, other: BinaryIO) -> bool:
+    """True where two streams hold the same bytes from here to their ends; ``other`` must be buffered."""
+    while chunk := one.read(_CHUNK):
+        if other.read(len(chunk)) != chunk:
+            return False
+    return not other.read(1)
+
+
+def copy_extent(reader: int, writer: int, start: int, end: int, ways: Sequence[_Way]) -> int:
+    """Copy the bytes from ``start`` to ``end`` to the same place; how far it came before the file ended.
+
+    ``ways`` are tried in order: the next goes on where one is not supported or finds nothing more.
+
+    Raises :class:`OSError`.
+    """
+    for way in ways:
+        try:
+            while start < end and (moved := way(reader, writer, start, end - start)):
+                start += moved
+        except OSError as error:
+            if error.errno not in _TRY_ANOTHER_WAY or way is ways[-1]:
+                raise
+    return start
+
+
+_Way = Callable[[int, int, int, int], int]
+"""Copy up to so many bytes at an offset: (reader, writer, offset, count) -> bytes copied, 0 at the end."""
+
+
+def _by_reading(reader: int, writer: int, offset: int, count: int) -> int:
+    os.lseek(reader, offset, os.SEEK_SET)
+    os.lseek(writer, offset, os.SEEK_SET)
+    return os.write(writer, os.read(reader, min(count, _CHUNK)))
+
+
+if sys.platform == "linux":
+    import fcntl
+
+    def clone(reader: int, writer: int) -> bool:
+        """Let an empty file share all extents of another (``ioctl_ficlone(2)``); False where it cannot."""
+        try:
+            fcntl.ioctl(writer, _FICLONE, reader)
+        except OSError:  # whatever it is, the copy made instead meets it too and names it
+            return False
+        return True
+
+    def _by_range(reader: int, writer: int, offset: int, count: int) -> int:
+        return os.copy_file_range(reader, writer, min(count, _KERNEL_CHUNK), offset, offset)
+
+    def _by_sendfile(reader: int, writer: int, offset: int, count: int) -> int:
+        os.lseek(writer, offset, os.SEEK_SET)
+        return os.sendfile(writer, reader, offset, min(count, _KERNEL_CHUNK))
+
+    # copy_file_range may share extents by itself.
+    _COPYING_WAYS: tuple[_Way, ...] = (_by_sendfile, _by_reading)
+    _SHARING_WAYS: tuple[_Way, ...] = (_by_range, *_COPYING_WAYS)
+
+else:
+
+    def clone(reader: int, writer: int) -> bool:
+        """False: extents are shared on Linux only."""
+        return False
+
+    _COPYING_WAYS: tuple[_Way, ...] = (_by_reading,)
+    _SHARING_WAYS: tuple[_Way, ...] = _COPYING_WAYS
+
+
+def _extents(reader: int, found: os.stat_result) -> Iterator[tuple[int, int]]:
+    """The parts of a file that hold data, as (start, end); all of it where the system does not tell."""
+    size = found.st_size
+    if sys.platform == "win32" or found.st_blocks * 512 >= size:
+        yield 0, size
+        return
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(reader, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a hole up to the end
+                return
+            raise
+        end = min(os.lseek(reader, start, os.SEEK_HOLE), size)
+        yield start, end
+
+
+def _create(folder: OpenFolder, name: str) -> int:
+    return os.open(folder.prefix + name, _WRITE, 0o600, dir_fd=folder.fd)
+
+
+def _set_mode(writer: int, file: PlannedFile) -> None:
+    """Set the mode whatever the umask is; Windows has no such bits."""
+    if hasattr(os, "fchmod"):
+        os.fchmod(writer, (file.entry.mode & 0o777) | 0o600)
+
+
+def _where(file: PlannedFile) -> str:
+    return f"{file.tree.label}/{file.entry.path}"
+
+
+def _changed(file: PlannedFile) -> CallError:
+    return CallError(
+        f"{_where(file)} changed while it was read: it was scanned with {file.entry.size} bytes; "
+        "run again when nothing writes to it"
+    )

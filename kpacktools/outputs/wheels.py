@@ -1,0 +1,135 @@
+"""Writing wheels: several at once, reproducible, each byte of the payload read once.
+
+What a wheel is called and says is in :mod:`kpacktools.outputs.wheelmeta`, how its bytes are written in
+:mod:`kpacktools.outputs.zipwriter`. The order in the archive is theirs: payload first, dist-info after it,
+RECORD last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kpacktools.outputs.crew import Crew
+from kpacktools.outputs.members import GeneratedFiles, Member, check_names
+from kpacktools.outputs.wheelmeta import (
+    WheelSpec,
+    dist_info_folder,
+    metadata_file,
+    platform_tag,
+    record_file,
+    source_date_epoch,
+    wheel_file,
+    wheel_filename,
+)
+from kpacktools.outputs.zipformat import DEFLATED, STANDARD_LIMITS, ZipFormat, ZipLimits
+from kpacktools.outputs.zipwriter import ONE_SHOT, ZipWriter, write_members
+from kpacktools.progress import SILENT, Progress
+
+__all__ = [
+    "WheelFile",
+    "WheelSpec",
+    "WrittenWheel",
+    "platform_tag",
+    "wheel_filename",
+    "write_wheels",
+]
+
+WheelFile = Member
+"""One file of a wheel's payload."""
+
+_OWN: Final = frozenset({"METADATA", "WHEEL", "RECORD"})
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenWheel:
+    """A wheel that is finished."""
+
+    path: str
+    size: int
+    """Bytes on disk."""
+    files: int
+    """Payload files, without generated ones."""
+    packed: dict[str, int]
+    """For every member, generated ones too, its bytes in the archive: who makes the wheel large."""
+
+
+def write_wheels(
+    specs: Sequence[WheelSpec],
+    folder: str,
+    *,
+    jobs: int = 1,
+    progress: Progress = SILENT,
+    epoch: int | None = None,
+    limits: ZipLimits = STANDARD_LIMITS,
+) -> list[WrittenWheel]:
+    """Write wheels under their own names into ``folder``, in ``jobs`` threads that share all of the work.
+
+    ``epoch`` is the time of all members in seconds since 1970, None that of ``SOURCE_DATE_EPOCH``. The bytes
+    depend on the specs and the epoch only. When this raises, what lies in ``folder`` is of no use.
+
+    Raises :class:`ValueError` for a spec that cannot become a wheel, before anything is written;
+    :class:`~kpacktools.errors.CallError` for a file that changed since it was planned; :class:`OSError` for
+    one that cannot be read, or where writing fails.
+    """
+    form = ZipFormat.at(source_date_epoch() if epoch is None else epoch, limits)
+    drafts = [_draft(spec, folder) for spec in specs]
+    progress.start(
+        "wheels",
+        files=sum(len(draft.members) for draft in drafts),
+        size=sum(member.size for draft in drafts for member in draft.members),
+    )
+    with ExitStack() as stack:
+        writers = [stack.enter_context(ZipWriter(draft.path, form)) for draft in drafts]
+        crew = stack.enter_context(Crew(jobs))
+        write_members(
+            [(writer, draft.members) for writer, draft in zip(writers, drafts, strict=True)], crew, progress
+        )
+        return [_finish(draft, writer) for draft, writer in zip(drafts, writers, strict=True)]
+
+
+class _Draft(NamedTuple):
+    """A spec that is known to be valid."""
+
+    spec: WheelSpec
+    path: str
+    members: list[Member]
+    """All but the dist-info folder."""
+    dist_info: str
+    metadata: bytes
+
+
+def _draft(spec: WheelSpec, folder: str) -> _Draft:
+    path = os.path.join(folder, wheel_filename(spec))
+    dist_info = dist_info_folder(spec)
+    members = [*spec.files, *GeneratedFiles(spec.generated).members()]
+    check_names(members)
+    check_names(GeneratedFiles(spec.dist_info).members())
+    for member in members:
+        if member.arcname.startswith(dist_info + "/"):
+            raise ValueError(f"{member.arcname!r} is in the dist-info folder, which is no place for payload")
+    for name, _ in spec.dist_info:
+        if name in _OWN:
+            raise ValueError(f"{name} is made from the other fields of the spec")
+    return _Draft(spec, path, members, dist_info, metadata_file(spec))
+
+
+def _finish(draft: _Draft, writer: ZipWriter) -> WrittenWheel:
+    used_zlib = any(row.method == DEFLATED and row.size > ONE_SHOT for row in writer.rows)
+    files = [
+        ("METADATA", draft.metadata),
+        ("WHEEL", wheel_file(draft.spec, used_zlib=used_zlib)),
+        *sorted(draft.spec.dist_info),
+    ]
+    _append(writer, [(f"{draft.dist_info}/{name}", content) for name, content in files])
+    _append(writer, [(f"{draft.dist_info}/RECORD", record_file(writer.rows, draft.dist_info))])
+    size = writer.finish()
+    packed = {row.name.decode(): row.packed for row in writer.rows}
+    return WrittenWheel(draft.path, size, len(draft.spec.files), packed)
+
+
+def _append(writer: ZipWriter, files: Sequence[tuple[str, bytes]]) -> None:
+    writer.append(writer.pack(GeneratedFiles(files).members()))

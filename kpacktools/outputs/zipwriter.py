@@ -1,0 +1,305 @@
+"""Writing ZIP files: every byte is read once, and hashed, checked and written in the same pass.
+
+What an archive holds depends on its members alone, never on threads or timing. Three kinds of members follow
+each other, each kind sorted by name:
+
+1. large ones that are stored: their sizes are known, hence their offsets, so that any thread can write any of
+   them at its place;
+2. very large ones that are deflated, block by block, so that memory stays bounded and all threads help;
+3. all others, packed in batches by any thread and appended in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
+from operator import attrgetter, itemgetter
+from types import TracebackType
+from typing import Final, NamedTuple
+
+import deflate
+
+from kpacktools.outputs.crew import Crew
+from kpacktools.outputs.members import BLOCK, Member, blocks, is_compressed, read, samples
+from kpacktools.outputs.zipformat import DEFLATED, STORED, Packed, ZipFormat
+from kpacktools.progress import Progress
+
+__all__ = ["ONE_SHOT", "Batch", "ZipWriter", "write_members"]
+
+ONE_SHOT: Final = 16 << 20
+"""The largest member that is deflated in one piece, by libdeflate; those above it go through zlib."""
+
+_LEVEL: Final = 6
+_WINDOW: Final = 1 << 15
+"""How far back a deflate stream refers (RFC 1951)."""
+_BATCH_SIZE: Final = 1 << 20
+_BATCH_COUNT: Final = 128
+_AHEAD: Final = 4 * ONE_SHOT
+"""Unpacked bytes that may be in work at once; they and their packed form are most of the memory used."""
+
+Tick = Callable[[int], None]
+"""Told how many more bytes are done; may raise to end the work."""
+
+
+class Batch(NamedTuple):
+    """Members packed one after another; the offsets of the rows count from the start of the blob."""
+
+    blob: bytes
+    rows: list[Packed]
+
+
+class ZipWriter:
+    """One archive in the making.
+
+    :meth:`store` and :meth:`pack` may be called from any thread, everything else only from one. The file is
+    no archive before :meth:`finish`; leaving the ``with`` block closes it, whatever state it is in.
+    """
+
+    def __init__(self, path: str, form: ZipFormat) -> None:
+        """Create the file ``path``; :class:`FileExistsError` where there is one."""
+        self._form = form
+        self._rows: list[Packed] = []
+        self._tail = 0
+        self._lock = threading.Lock()
+        self._pwrite = getattr(os, "pwrite", self._seek_and_write)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+
+    def __enter__(self) -> ZipWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    @property
+    def rows(self) -> list[Packed]:
+        """What has been written, in the order of the archive."""
+        return sorted(self._rows, key=attrgetter("offset"))
+
+    def place(self, member: Member) -> int:
+        """Make room for a stored member; returns the offset to give to :meth:`store`."""
+        offset = self._tail
+        self._tail += self._form.header_length(member.arcname.encode(), member.size) + member.size
+        return offset
+
+    def store(self, member: Member, offset: int, tick: Tick) -> None:
+        """Write a member as it is into the room that :meth:`place` made.
+
+        Raises like :func:`kpacktools.outputs.members.read`.
+        """
+        name = member.arcname.encode()
+        digest, crc = hashlib.sha256(), 0
+        position = offset + self._form.header_length(name, member.size)
+        for block in blocks(member):
+            digest.update(block)
+            crc = deflate.crc32(block, crc)
+            position = self._write(position, block)
+            tick(len(block))
+        self._write(offset, self._form.header(name, STORED, crc, member.size, member.size))
+        self._rows.append(_row(member, name, STORED, crc, member.size, digest.digest(), offset))
+
+    def deflate(self, member: Member, crew: Crew, tick: Tick) -> None:
+        """Append a member of any size, deflated by the whole crew; stored if that does not make it smaller.
+
+        libdeflate would be twice as fast but makes whole streams only, which would have to be in memory. zlib
+        can end a block without ending the stream, and begin the next with the bytes before it as dictionary:
+        the blocks are independent work, and one stream that is as small as if made in one go.
+
+        Raises like :func:`kpacktools.outputs.members.read`.
+        """
+        name = member.arcname.encode()
+        offset = self._tail
+        start = end = offset + self._form.header_length(name, member.size)
+        digest, crc, done, window = hashlib.sha256(), 0, 0, b""
+        pending: deque[Future[bytes]] = deque()
+        for block in blocks(member):
+            done += len(block)
+            pending.append(crew.submit(partial(_deflate_block, block, window, done == member.size)))
+            window = block[-_WINDOW:]
+            digest.update(block)
+            crc = deflate.crc32(block, crc)
+            if len(pending) > min(2 * crew.jobs, _AHEAD // (2 * BLOCK)):
+                end = self._write(end, crew.result(pending.popleft()))
+            tick(len(block))
+        while pending:
+            end = self._write(end, crew.result(pending.popleft()))
+        if end - start >= member.size:
+            self.store(member, self.place(member), _ignore)
+            return
+        self._write(offset, self._form.header(name, DEFLATED, crc, end - start, member.size))
+        self._rows.append(_row(member, name, DEFLATED, crc, end - start, digest.digest(), offset))
+        self._tail = end
+
+    def pack(self, members: Iterable[Member]) -> Batch:
+        """Read and pack members, each in memory as a whole; deflated where that makes it smaller.
+
+        Raises like :func:`kpacktools.outputs.members.read`.
+        """
+        parts: list[bytes | bytearray] = []
+        rows: list[Packed] = []
+        offset = 0
+        for member in members:
+            data: bytes | bytearray = read(member)
+            name, size, method = member.arcname.encode(), member.size, STORED
+            digest = hashlib.sha256(data).digest()
+            # libdeflate's CRC is several times faster but always gives up the interpreter lock, which costs
+            # more than a short computation.
+            crc = zlib.crc32(data) if size < 1 << 15 else deflate.crc32(data)
+            if not is_compressed(member.arcname):
+                deflated = deflate.deflate_compress(data, _LEVEL)
+                if len(deflated) < size:
+                    method, data = DEFLATED, deflated
+            header = self._form.header(name, method, crc, len(data), size)
+            parts += (header, data)
+            rows.append(_row(member, name, method, crc, len(data), digest, offset))
+            offset += len(header) + len(data)
+        return Batch(b"".join(parts), rows)
+
+    def append(self, batch: Batch) -> None:
+        """Append what :meth:`pack` made."""
+        base = self._tail
+        self._tail = self._write(base, batch.blob)
+        self._rows.extend([row._replace(offset=base + row.offset) for row in batch.rows])
+
+    def finish(self) -> int:
+        """Write the central directory; returns the size of the archive."""
+        end = self._write(self._tail, self._form.directory(self.rows, self._tail))
+        # A member that was deflated in vain may have left bytes behind the end.
+        os.ftruncate(self._file, end)
+        return end
+
+    def _write(self, position: int, data: bytes) -> int:
+        """Write all of ``data`` at ``position``; returns the position behind it."""
+        rest = memoryview(data)
+        while rest:
+            written = self._pwrite(self._file, rest, position)
+            rest = rest[written:]
+            position += written
+        return position
+
+    def _seek_and_write(self, file: int, data: memoryview, position: int) -> int:
+        """``os.pwrite`` for systems that have none (Windows)."""
+        with self._lock:
+            os.lseek(file, position, os.SEEK_SET)
+            return os.write(file, data)
+
+
+def write_members(
+    archives: Iterable[tuple[ZipWriter, Sequence[Member]]], crew: Crew, progress: Progress
+) -> None:
+    """Write the members of several archives at once; their names have passed ``check_names``.
+
+    Raises like :func:`kpacktools.outputs.members.read`.
+    """
+
+    def tick(size: int) -> None:
+        crew.check()
+        progress.advance(size=size)
+
+    layouts = [(writer, _lay_out(members)) for writer, members in archives]
+    stores = [
+        (member.size, partial(writer.store, member, writer.place(member), tick))
+        for writer, layout in layouts
+        for member in layout.stored
+    ]
+    # Places follow the order of names, work that of size: a large file begun last would keep all waiting.
+    stores.sort(key=itemgetter(0), reverse=True)
+    storing = [crew.submit(store, long=True) for _, store in stores]
+    for writer, layout in layouts:
+        for member in layout.blockwise:
+            writer.deflate(member, crew, tick)
+            progress.advance(files=1)
+    _append_others(layouts, crew, progress)
+    for outcome in storing:
+        crew.result(outcome)
+        progress.advance(files=1)
+
+
+class _Layout(NamedTuple):
+    stored: list[Member]
+    blockwise: list[Member]
+    others: list[Member]
+
+
+def _append_others(layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, progress: Progress) -> None:
+    packing: deque[tuple[ZipWriter, int, Future[Batch]]] = deque()
+    ahead = 0
+
+    def append_first() -> int:
+        writer, size, outcome = packing.popleft()
+        batch = crew.result(outcome)
+        writer.append(batch)
+        progress.advance(files=len(batch.rows), size=size)
+        return size
+
+    for writer, layout in layouts:
+        for members in _batches(layout.others):
+            size = sum(member.size for member in members)
+            while packing and ahead + size > _AHEAD:
+                ahead -= append_first()
+            packing.append((writer, size, crew.submit(partial(writer.pack, members))))
+            ahead += size
+    while packing:
+        append_first()
+
+
+def _lay_out(members: Sequence[Member]) -> _Layout:
+    layout = _Layout([], [], [])
+    for member in sorted(members, key=attrgetter("arcname")):
+        if member.size <= BLOCK:
+            layout.others.append(member)
+        elif is_compressed(member.arcname):
+            layout.stored.append(member)
+        elif member.size <= ONE_SHOT:
+            layout.others.append(member)
+        elif _looks_compressed(member):
+            layout.stored.append(member)
+        else:
+            layout.blockwise.append(member)
+    return layout
+
+
+def _looks_compressed(member: Member) -> bool:
+    """True where samples of a very large file hardly shrink: deflating it all would take minutes in vain."""
+    pieces = list(samples(member, 8, 1 << 16))
+    before = sum(map(len, pieces))
+    after = sum(len(deflate.deflate_compress(piece, 1)) for piece in pieces)
+    return after > before - before // 32
+
+
+def _batches(members: Sequence[Member]) -> Iterator[list[Member]]:
+    batch: list[Member] = []
+    size = 0
+    for member in members:
+        if batch and (size + member.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
+            yield batch
+            batch, size = [], 0
+        batch.append(member)
+        size += member.size
+    if batch:
+        yield batch
+
+
+def _deflate_block(block: bytes, window: bytes, last: bool) -> bytes:
+    packer = zlib.compressobj(
+        _LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY, window
+    )
+    return packer.compress(block) + packer.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
+
+
+def _row(
+    member: Member, name: bytes, method: int, crc: int, packed: int, digest: bytes, offset: int
+) -> Packed:
+    mode = 0o755 if member.mode & 0o111 else 0o644
+    return Packed(name, mode, method, crc, packed, member.size, digest, offset)
+
+
+def _ignore(size: int) -> None:
+    """The tick of bytes that have been counted already."""

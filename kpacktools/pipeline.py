@@ -1,0 +1,227 @@
+"""The line that every command is an end of: open shards, scan, claim, check, plan, write, report.
+
+Each step is a function with plain data on both sides; :mod:`kpacktools.commands` strings them together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from kpacktools.checks.bundles import CheckedBundle, check_bundle
+from kpacktools.checks.generic import check_generic
+from kpacktools.checks.paths import check_names
+from kpacktools.digests import digests_of
+from kpacktools.errors import CallError
+from kpacktools.findings import Finding, Severity, finding, sort_findings, with_severity
+from kpacktools.hookspecs import Bundle, Depth
+from kpacktools.planning.claims import Claimer, bundles_of
+from kpacktools.planning.merge import Input, Layout, Plan, Selection, plan_merge
+from kpacktools.plugins import Registry
+from kpacktools.policy import NO_POLICY, Policy
+from kpacktools.progress import SILENT, Progress
+from kpacktools.reports.model import InputReport, Report
+from kpacktools.targets import TargetTable, UnknownTargetError
+from kpacktools.trees.shards import Prefix, Shard, open_shard, open_shards_below
+
+__all__ = ["Checks", "Requirement", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for a whole run."""
+
+    depth: Depth = Depth.TOC
+    policy: Policy = NO_POLICY
+    strict: bool = False
+    jobs: int = 1
+    progress: Progress = SILENT
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One ``--require [COMPONENT/]ENGINE:KEY``."""
+
+    engine: str
+    key: str
+    component: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, targets: TargetTable) -> Requirement:
+        """Read a requirement. Raises :class:`~kpacktools.errors.CallError`."""
+        head, colon, key = text.partition(":")
+        component, slash, engine = head.rpartition("/")
+        if not (colon and engine and key) or (slash and not component):
+            raise CallError(f"--require {text}: expected [COMPONENT/]ENGINE:KEY, such as rocke:gfx942")
+        try:
+            name = targets.key(key).name
+        except UnknownTargetError as error:
+            raise CallError(f"--require {text}: {error}") from None
+        return cls(engine, name, component or None)
+
+    def __str__(self) -> str:
+        return (f"{self.component}/" if self.component else "") + f"{self.engine}:{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What checking found."""
+
+    bundles: tuple[CheckedBundle, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def kernels_checked(self) -> int:
+        """Kernels whose TOC entry or bytes were checked."""
+        return sum(item.kernels_checked for item in self.bundles)
+
+
+def open_inputs(
+    paths: Sequence[str], targets: TargetTable, prefix: Prefix = Prefix(), *, any_depth: bool = False
+) -> list[Shard]:
+    """Open the shards that some paths name, under names that tell them apart.
+
+    ``any_depth`` also takes folders above or inside shards, as ``inspect`` does.
+
+    Raises :class:`~kpacktools.errors.CallError` for a path that is unusable or named twice.
+    """
+    seen: dict[str, str] = {}
+    shards: list[Shard] = []
+    for path in paths:
+        real = os.path.realpath(path)
+        if real in seen:
+            raise CallError(f"{path} is named twice" + (f" (as {seen[real]})" if seen[real] != path else ""))
+        seen[real] = path
+        if any_depth:
+            shards += open_shards_below(path, targets, prefix)
+        else:
+            shards.append(open_shard(path, targets, prefix))
+    names = [shard.name for shard in shards]
+    return [replace(s, name=s.path) if names.count(s.name) > 1 else s for s in shards]
+
+
+def claim(shards: Iterable[Shard], registry: Registry, targets: TargetTable) -> tuple[Input, ...]:
+    """Claim every artifact of every shard."""
+    claimer = Claimer(registry, targets)
+    return tuple(
+        Input(shard, tuple(claimer.claim(artifact) for artifact in shard.artifacts)) for shard in shards
+    )
+
+
+def unknown_targets(inputs: Iterable[Input]) -> tuple[Finding, ...]:
+    """Targets that nobody knows: reported before any file is read, since all that follows rests on them."""
+    return tuple(
+        found
+        for item in inputs
+        for found in (*item.shard.findings, *(f for c in item.artifacts for f in c.findings))
+        if found.name == "unknown-target"
+    )
+
+
+def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, settings: Settings) -> Checks:
+    """Check names, bundles and generic parts as deep as asked, on ``settings.jobs`` threads."""
+    found: list[Finding] = list(registry.findings)
+    bundles: list[Bundle] = []
+    for item in inputs:
+        found += item.shard.findings
+        for claimed in item.artifacts:
+            found += claimed.findings
+            found += check_names(claimed.artifact)
+            bundles += bundles_of(claimed, item.shard.name)
+    found += _broken_plugins(registry, inputs)
+    size = sum(entry.size for bundle in bundles for entry in bundle.entries)
+    settings.progress.start("checking", files=len(bundles), size=size)
+
+    def one(bundle: Bundle) -> CheckedBundle:
+        handler = registry.by_name(bundle.handler).handler
+        result = check_bundle(bundle, handler, settings.depth, targets)
+        settings.progress.advance(files=1, size=result.size)
+        return result
+
+    with ThreadPoolExecutor(settings.jobs) as executor:
+        generic = [
+            executor.submit(lambda c: list(check_generic(c, settings.depth)), claimed)
+            for item in inputs
+            for claimed in item.artifacts
+        ]
+        # Largest first: the last task to finish should be a small one.
+        order = sorted(range(len(bundles)), key=lambda i: -sum(e.size for e in bundles[i].entries))
+        futures = {i: executor.submit(one, bundles[i]) for i in order}
+        checked = tuple(futures[i].result() for i in range(len(bundles)))
+        for future in generic:
+            found += future.result()
+    for result in checked:
+        found += result.findings
+    return Checks(checked, tuple(found))
+
+
+def _broken_plugins(registry: Registry, inputs: Sequence[Input]) -> list[Finding]:
+    """Plugins that could not be loaded: an error where an engine of that name is among the inputs."""
+    present = {
+        place.rpartition("/")[2]
+        for item in inputs
+        for claimed in item.artifacts
+        for place in (*claimed.containers.values(), *claimed.artifact.tree.folders)
+    } if registry.broken else set()
+    return [
+        replace(problem, severity=Severity.ERROR) if name in present else problem
+        for name, problem in registry.broken
+    ]
+
+
+def required(requirements: Iterable[Requirement], checks: Checks, registry: Registry) -> list[Finding]:
+    """``coverage-gap`` for every requirement that no bundle meets."""
+    engines = {name: h.engine for h in registry.handlers for name in (h.name, *h.engines)}
+    present = {
+        (component, item.bundle.engine, key)
+        for item in checks.bundles
+        if item.bundle.entries
+        for component in (None, item.bundle.artifact.component)
+        for key in (item.bundle.key.name, item.bundle.key.base)
+    }
+    held = sorted({f"{item.bundle.engine}:{item.bundle.key}" for item in checks.bundles if item.bundle.entries})
+    return [
+        finding(
+            "coverage-gap",
+            str(wanted),
+            f"{wanted} is required and missing; found: {', '.join(held) or 'nothing'}",
+            "find the shard that should hold it; was its build cut short?"
+            if wanted.engine in engines
+            else f"engines known here: {', '.join(sorted(set(engines.values())))}",
+        )
+        for wanted in requirements
+        if (wanted.component, engines.get(wanted.engine, wanted.engine), wanted.key) not in present
+    ]
+
+
+def plan(inputs: Sequence[Input], layout: Layout, selection: Selection, targets: TargetTable, jobs: int) -> Plan:
+    """Plan the outputs; reads only files that several inputs offer."""
+    with ThreadPoolExecutor(jobs) as executor:
+        return plan_merge(inputs, layout, selection, targets, lambda files: digests_of(files, executor))
+
+
+def conclude(report: Report, settings: Settings) -> Report:
+    """The report with the policy's severities, strictness and the fixed order of findings."""
+    found = with_severity(report.findings, settings.policy.severities)
+    if settings.strict:
+        found = [
+            replace(f, severity=Severity.ERROR) if f.severity is Severity.WARNING else f for f in found
+        ]
+    return replace(report, findings=sort_findings(found))
+
+
+def input_reports(inputs: Iterable[Input]) -> tuple[InputReport, ...]:
+    """What was opened, in the order of shard names."""
+    return tuple(
+        InputReport(
+            path=item.shard.path,
+            shard=item.shard.name,
+            targets=tuple(sorted(item.shard.targets)),
+            files=sum(len(e) for c in item.artifacts for e in c.artifact.tree.folders.values()),
+            size=sum(e.size for c in item.artifacts for f in c.artifact.tree.folders.values() for e in f),
+        )
+        for item in sorted(inputs, key=lambda item: (item.shard.name, item.shard.path))
+    )
+

@@ -1,0 +1,159 @@
+"""Conflicts: one destination that several inputs offer, and destinations that cannot stand side by side."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kpacktools.findings import Finding, finding
+from kpacktools.planning.claims import Claim, ClaimedArtifact
+from kpacktools.trees import Entry, is_file
+from kpacktools.trees.shards import Shard
+
+__all__ = ["Candidate", "Contest", "case_collisions", "conflict", "same_content", "type_conflicts"]
+
+_TEXT_LIMIT: Final = 1 << 20
+_EXEC: Final = 0o111
+
+
+class Candidate(NamedTuple):
+    """One input's offer for a destination."""
+
+    shard: Shard
+    source: ClaimedArtifact
+    entry: Entry
+    claim: Claim | None
+    foreign: bool
+    """The shard was not built for the claim's target, and another one was."""
+
+    @property
+    def where(self) -> str:
+        """The file as the user would type it."""
+        return self.source.artifact.where(self.entry.path)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contest:
+    """A destination that several inputs offer."""
+
+    dest: str
+    candidates: tuple[Candidate, ...]
+
+
+Digests = Mapping[tuple[int, str], str]
+
+
+def _content(candidate: Candidate, digests: Digests) -> tuple[str, object]:
+    entry = candidate.entry
+    if entry.link:
+        return ("link", entry.link)
+    return ("file", digests[id(candidate.source.artifact.tree), entry.path])
+
+
+def same_content(first: Candidate, second: Candidate, digests: Digests) -> bool:
+    """True where two candidates hold the same bytes (or, for links, the same target)."""
+    return _content(first, digests) == _content(second, digests)
+
+
+def preferred(candidates: Sequence[Candidate]) -> Candidate:
+    """Of candidates with the same bytes the one that is kept: an executable one before others, so that no
+    exec bit is lost; then in the order of the shards, which does not depend on the order of arguments."""
+    return max(candidates, key=lambda candidate: bool(candidate.entry.mode & _EXEC))
+
+
+def conflict(contest: Contest, digests: Digests) -> Finding:
+    """The ``content-conflict`` of a contest whose candidates differ."""
+    described = []
+    distinct: dict[tuple[str, object], Candidate] = {}
+    for candidate in contest.candidates:
+        content = _content(candidate, digests)
+        distinct.setdefault(content, candidate)
+        kind, value = content
+        what = f"link to {value}" if kind == "link" else f"{candidate.entry.size} bytes, sha256 {value}"
+        described.append(f"{candidate.where} ({what})")
+    hint = _hint(contest, list(distinct.values()))
+    return finding(
+        "content-conflict",
+        contest.dest,
+        f"{len(described)} inputs offer it with different content: {'; '.join(described)}",
+        hint,
+        sources=[candidate.where for candidate in contest.candidates],
+    )
+
+
+def _hint(contest: Contest, distinct: Sequence[Candidate]) -> str:
+    if _only_line_ends(distinct):
+        return "only the line ends differ (LF against CRLF): build on one platform, or set eol in .gitattributes"
+    first = contest.candidates[0]
+    container = first.source.containers.get(first.entry.path.rpartition("/")[0])
+    if first.claim is None and container is not None:
+        return (
+            f"it lies in an engine's folder outside any target: what differs by target belongs under "
+            f"{first.source.artifact.where(container)}/<target>/"
+        )
+    return "find out which build is right, or make both write the same bytes"
+
+
+def _only_line_ends(candidates: Sequence[Candidate]) -> bool:
+    if not all(is_file(c.entry) and c.entry.size <= _TEXT_LIMIT for c in candidates):
+        return False
+    texts = set()
+    for candidate in candidates:
+        try:
+            with candidate.source.artifact.tree.open(candidate.entry.path) as stream:
+                data = stream.read(_TEXT_LIMIT + 1)
+        except OSError:
+            return False
+        if b"\0" in data:
+            return False
+        texts.add(data.replace(b"\r\n", b"\n"))
+    return len(texts) == 1
+
+
+def type_conflicts(
+    files: Iterable[tuple[str, str]], folders: Mapping[str, str]
+) -> Iterator[Finding]:
+    """``path-type-conflict`` for every file whose destination is a folder elsewhere.
+
+    ``files`` are (destination, source) pairs, ``folders`` maps every destination folder to one source in it.
+    """
+    for dest, source in files:
+        other = folders.get(dest)
+        if other is not None:
+            yield finding(
+                "path-type-conflict",
+                dest,
+                f"is a file in {source} and a folder in {other}",
+                "rename one of them where it is built",
+                sources=(source, other),
+            )
+
+
+def case_collisions(by_folder: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """``case-collision`` for names of one folder that differ only in case.
+
+    ``by_folder`` maps a destination folder to the names (of files and folders) in it.
+    """
+    for folder, names in by_folder.items():
+        # Most folders are all lower case or clean: one set comparison settles them.
+        if len(set(map(str.casefold, names))) == len(set(names)):
+            continue
+        seen: dict[str, str] = {}
+        for name in sorted(set(names)):
+            other = seen.setdefault(name.casefold(), name)
+            if other != name:
+                path = f"{folder}/{name}" if folder else name
+                yield finding(
+                    "case-collision",
+                    path,
+                    f"differs from {other!r} beside it only in upper and lower case",
+                    "Windows and macOS would keep one of the two: rename one",
+                    sources=(f"{folder}/{other}" if folder else other, path),
+                )
+
+
+def is_special(entry: Entry) -> bool:
+    """True for what is neither a regular file nor a link."""
+    return not (stat.S_ISREG(entry.mode) or entry.link)

@@ -1,0 +1,81 @@
+"""The policy file: what a project declares about its own releases. TOML, unknown keys rejected."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from kpacktools.errors import CallError
+from kpacktools.findings import KINDS, Severity
+from kpacktools.targets import TargetTable, default_targets
+
+__all__ = ["NO_POLICY", "Policy", "load_policy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy file's contents; the default is that of a run without one."""
+
+    severities: Mapping[str, Severity | None] = field(default_factory=dict)
+    """Finding name -> severity; None drops the finding."""
+    none_expected: frozenset[str] | None = frozenset()
+    """Devices that may be asked for in vain; None allows it for all."""
+    processors: frozenset[str] = frozenset()
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+    def targets(self) -> TargetTable:
+        """The targets that a run under this policy knows."""
+        table = default_targets()
+        if not (self.processors or self.owners):
+            return table
+        return replace(
+            table,
+            processors=table.processors | self.processors,
+            owners={**table.owners, **self.owners},
+        )
+
+
+NO_POLICY = Policy()
+
+
+def load_policy(path: str | None) -> Policy:
+    """Read a policy file; the default policy for None.
+
+    Raises :class:`~kpacktools.errors.CallError` for a file that cannot be read, is not TOML, or does not follow
+    the schema (``kpacktools/manifests/policy.schema.json``).
+    """
+    if path is None:
+        return NO_POLICY
+    try:
+        with open(path, "rb") as stream:
+            data: dict[str, Any] = tomllib.load(stream)
+    except OSError as error:
+        raise CallError(f"--policy {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CallError(f"--policy {path}: not valid TOML: {error}") from error
+    from kpacktools import manifests
+
+    problems = manifests.problems("policy", data)
+    if problems:
+        raise CallError(f"--policy {path}: {'; '.join(map(str, problems))}")
+    unknown = sorted(set(data.get("severity", ())) - set(KINDS))
+    if unknown:
+        raise CallError(f"--policy {path}: [severity] names no finding: {', '.join(unknown)}")
+    none_expected = data.get("none_expected", ())
+    targets = data.get("targets", {})
+    return Policy(
+        severities={
+            name: None if severity == "ignore" else Severity(severity)
+            for name, severity in data.get("severity", {}).items()
+        },
+        none_expected=None if none_expected is True else frozenset(none_expected or ()),
+        processors=frozenset((*targets.get("processors", ()), *targets.get("generics", ()))),
+        owners=data.get("owners", {}),
+    )

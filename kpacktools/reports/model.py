@@ -1,0 +1,57 @@
+"""The report: everything a command found and did, as data. Text, JSON and other forms are made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kpacktools.checks.bundles import CheckedBundle
+from kpacktools.findings import Finding, Severity
+from kpacktools.planning.merge import Counts
+
+__all__ = ["InputReport", "OutputReport", "Report"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputReport:
+    """One shard that was opened."""
+
+    path: str
+    shard: str
+    targets: tuple[str, ...]
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    """One thing that was written, or would be."""
+
+    path: str
+    kind: str
+    """``artifact``, ``prefix``, ``archive``, ``wheel`` or ``descriptor``."""
+    key: str
+    files: int
+    size: int
+    state: str = ""
+    """``written``, ``kept``, ``replaced``; ``planned`` in a dry run."""
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a command found and did."""
+
+    command: str
+    findings: tuple[Finding, ...]
+    inputs: tuple[InputReport, ...] = ()
+    bundles: tuple[CheckedBundle, ...] = ()
+    outputs: tuple[OutputReport, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+    kernels_checked: int = 0
+    notes: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """True where no finding is an error."""
+        return not any(finding.severity is Severity.ERROR for finding in self.findings)

@@ -1,0 +1,103 @@
+"""A tree in a local directory, scanned once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import BinaryIO
+
+from kpacktools.errors import CallError
+from kpacktools.trees import Entry
+
+__all__ = ["DirectoryTree", "scan_directory"]
+
+
+class DirectoryTree:
+    """The files below a local directory, or below one folder of it.
+
+    >>> tree = scan_directory("shards/gfx942/hipkernelprovider_lib_gfx942")   # doctest: +SKIP
+    >>> tree.folders[""]                                                      # doctest: +SKIP
+    """
+
+    __slots__ = ("folders", "label", "root")
+
+    def __init__(self, label: str, root: str, folders: Mapping[str, Sequence[Entry]]) -> None:
+        self.label = label
+        self.root = root
+        self.folders = folders
+
+    def open(self, path: str) -> BinaryIO:
+        """A seekable stream of one file; see :meth:`kpacktools.trees.Tree.open`."""
+        return open(os.path.join(self.root, path), "rb")
+
+    def local_path(self, path: str) -> str:
+        """The file's path in the local file system."""
+        return os.path.join(self.root, path)
+
+    def __repr__(self) -> str:
+        return f"DirectoryTree({self.label!r}, {len(self.folders)} folders)"
+
+
+def scan_directory(
+    root: str,
+    *,
+    label: str | None = None,
+    within: str = "",
+    skip: frozenset[str] = frozenset(),
+) -> DirectoryTree:
+    """Scan ``root``: names, sizes, modes and link targets; no file is opened and no link is followed.
+
+    ``within`` restricts the scan to one folder or file below the root (paths stay relative to the root);
+    ``skip`` names entries of the root itself to leave out.
+
+    Raises :class:`~kpacktools.errors.CallError` when a folder cannot be listed.
+    """
+    folders: dict[str, Sequence[Entry]] = {}
+    start = os.path.join(root, within) if within else root
+    if within and not os.path.isdir(start):
+        status = os.lstat(start)
+        folder = os.path.dirname(within)
+        folders[folder] = (_entry(within, start, status),)
+        return DirectoryTree(label or root, root, folders)
+    # Depth first with siblings sorted: the order is that of the names, whatever the file system returns.
+    pending = [(within, start)]
+    while pending:
+        folder, where = pending.pop()
+        prefix = folder + "/" if folder else ""
+        try:
+            with os.scandir(where) as listing:
+                children = sorted(listing, key=_name)
+        except OSError as error:
+            raise CallError(f"cannot list {where}: {error.strerror}") from error
+        entries: list[Entry] = []
+        below: list[tuple[str, str]] = []
+        for child in children:
+            name = child.name
+            if not folder and name in skip:
+                continue
+            try:
+                if child.is_dir(follow_symlinks=False):
+                    below.append((prefix + name, child.path))
+                    continue
+                status = child.stat(follow_symlinks=False)
+                mode = status.st_mode
+                if stat.S_ISREG(mode):
+                    entries.append(Entry(prefix + name, status.st_size, mode))
+                else:
+                    entries.append(_entry(prefix + name, child.path, status))
+            except OSError as error:
+                raise CallError(f"cannot read {child.path}: {error.strerror}") from error
+        folders[folder] = entries
+        below.reverse()
+        pending += below
+    return DirectoryTree(label or root, root, folders)
+
+
+def _name(child: os.DirEntry[str]) -> str:
+    return child.name
+
+
+def _entry(path: str, where: str, status: os.stat_result) -> Entry:
+    link = os.readlink(where) if stat.S_ISLNK(status.st_mode) else ""
+    return Entry(path, 0 if link else status.st_size, status.st_mode, link)

@@ -1,0 +1,34 @@
+"""Fixtures of all tests. Its folder is on ``sys.path``: ``builders`` is importable everywhere below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import Build
+
+from kpacktools.hookspecs import Depth
+from kpacktools.pipeline import Settings
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Callable[..., Build]:
+    """Makes a shard: ``build("gfx942")`` is a per-architecture build for gfx942."""
+
+    def make(name: str, key: str | None = None) -> Build:
+        return Build(tmp_path / "in" / name, key or name)
+
+    return make
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(depth=Depth.TOC, jobs=2)
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a developer's shell sets must not change a test."""
+    for name in ("SOURCE_DATE_EPOCH", "ROCM_SDK_WHEEL_PLATFORM_TAG", "KPACKTOOLS_TRACE_PLUGINS", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
