@@ -91,6 +91,7 @@ def _start(
     targets = settings.policy.targets()
     settings.progress.start(f"scanning {len(paths)} inputs")
     shards = open_inputs(paths, targets, prefix, any_depth=any_depth)
+    shards.sort(key=lambda shard: (shard.name, shard.path))  # the order of arguments changes nothing
     return _Run(command, settings, registry, targets, claim(shards, registry, targets))
 
 

@@ -104,9 +104,12 @@ def _read(bundle: Bundle, content: Content, found: list[Finding]) -> _Descriptor
         read.count += 1
         where = bundle.artifact.where(entry.path)
         schema = f"hip_kernel_provider.{kind if kind in ('kdp', 'ukd') else 'part'}"
-        document, problems = manifest_problems(content, entry.path, where, schema)
+        document, problems = manifest_problems(content, entry.path, where)
+        if document is not None:
+            authored = list(_authoring_kinds(document, where))
+            document, problems = checked_document(document, schema, where)
+            problems = authored or problems
         found += problems
-        found += _authoring_kind(document, "$", where)
         if document is None:
             read.unreadable.add(kind)
             continue
@@ -128,15 +131,22 @@ def _read(bundle: Bundle, content: Content, found: list[Finding]) -> _Descriptor
     return read
 
 
-def _authoring_kind(document: Any, at: str, where: str) -> Iterator[Finding]:
-    source = document.get("kernel_source") if isinstance(document, Mapping) else None
-    if isinstance(source, Mapping) and source.get("kind") in _NOT_INSTALLED:
-        yield finding(
-            "manifest-invalid",
-            where,
-            f"{at}.kernel_source.kind: {source['kind']!r} says how to make the kernel, not where it is",
-            "install the packed descriptors, not the authored ones",
-        )
+def _authoring_kinds(document: Any, where: str) -> Iterator[Finding]:
+    """Kernel sources that say how to make a kernel: said once and plainly, in place of what a schema would say."""
+    if not isinstance(document, Mapping):
+        return
+    inline = document.get("kernelDescriptors")
+    places = [("$", document)]
+    places += [(f"$.kernelDescriptors[{i}]", item) for i, item in enumerate(inline if isinstance(inline, list) else ())]
+    for at, item in places:
+        source = item.get("kernel_source") if isinstance(item, Mapping) else None
+        if isinstance(source, Mapping) and source.get("kind") in _NOT_INSTALLED:
+            yield finding(
+                "manifest-invalid",
+                where,
+                f"{at}.kernel_source.kind: {source['kind']!r} says how to make the kernel, not where it is",
+                "install the packed descriptors, not the authored ones",
+            )
 
 
 def _check_references(bundle: Bundle, read: _Descriptors) -> Iterator[Finding]:

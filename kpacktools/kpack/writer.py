@@ -59,7 +59,7 @@ class KpackWriter:
         self,
         key: str,
         target: str,
-        data: bytes | memoryview,
+        data: bytes,
         *,
         type: str = "hsaco",
         metadata: Mapping[str, Any] | None = None,
@@ -71,8 +71,7 @@ class KpackWriter:
         """
         if self._closed:
             raise ValueError("the archive is closed")
-        by_target = self._kernels.setdefault(key, {})
-        if target in by_target:
+        if target in self._kernels.get(key, ()):
             raise ValueError(f"{key!r} for {target!r} is in the archive already")
         if self._compressor is None:
             offset, size = self._write(data), len(data)
@@ -86,7 +85,7 @@ class KpackWriter:
             self._write(size.to_bytes(4, "little"))
             self._write(frame)
         kernel = Kernel(type, len(self._blobs), len(data), None if metadata is None else dict(metadata))
-        by_target[target] = kernel
+        self._kernels.setdefault(key, {})[target] = kernel
         self._targets[target] = None
         self._blobs.append(Blob(offset, size))
 
@@ -126,7 +125,7 @@ class KpackWriter:
         zstd = {"zstd_offset": HEADER_SIZE, "zstd_size": toc_offset - HEADER_SIZE}
         return toc | {"compression_scheme": SCHEME_ZSTD} | zstd
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes) -> int:
         """Append to the file and return where the data begins."""
         offset = self._position
         self._stream.write(data)

@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.outputs import transfer
-from kpacktools.outputs.staging import State, is_staging_name, is_vacant, stage
-from kpacktools.outputs.transfer import LinkMode
+from kpacktools.outputs.staging import State, is_staging_name, is_vacant, refusals_named, resolve, stage
+from kpacktools.outputs.transfer import LinkMode, OpenFolder
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.progress import SILENT, Progress
 
@@ -32,6 +32,7 @@ Comparison = Literal["absent", "equal", "differs"]
 
 _BATCH_FILES = 256
 _BATCH_BYTES = 64 << 20
+_WORTH_OPENING = 4
 _EXEC_BITS = 0o111 if os.name == "posix" else 0
 _NOT_IN_A_PATH = frozenset(("", ".", ".."))
 
@@ -89,23 +90,21 @@ def write_folders(
     states: dict[str, State] = {}
     missing: list[PlannedFolder] = []
     for folder in folders:
-        path = _path(label, folder)
-        if is_vacant(path):
-            missing.append(folder)
-        elif (difference := _difference(path, folder)) is None:
+        found, difference = _compare(label, folder)
+        if found == "equal":
             states[folder.name] = "kept"
-        elif replace:
+        elif found == "absent" or replace:
             missing.append(folder)
         else:
-            raise CallError(
-                f"{path} is there already and differs from the plan: {difference}; --replace replaces it"
-            )
+            path = _path(label, folder)
+            raise CallError(f"{path} is there and differs from the plan: {difference}; --replace replaces it")
     if missing:
-        with stage(label, whole=folders[0].name == "") as staging:
+        with stage(label, whole=not folders[0].name) as staging:
             planned = {staging.path(folder.name): folder for folder in missing}
-            _fill(planned, parents, link, jobs, progress)
+            with refusals_named(label):
+                _fill(planned, parents, link, jobs, progress)
             states |= staging.publish(
-                replace=replace, same=lambda staged, final: _difference(final, planned[staged]) is None
+                replace=replace, same=lambda staged, final: not _difference(final, planned[staged])
             )
     return tuple(
         WrittenFolder(
@@ -125,10 +124,7 @@ def compare_folder(out: str | Path, folder: PlannedFolder) -> Comparison:
 
     Raises :class:`~kpacktools.errors.CallError` where something cannot be read.
     """
-    path = _path(os.fspath(out), folder)
-    if is_vacant(path):
-        return "absent"
-    return "equal" if _difference(path, folder) is None else "differs"
+    return _compare(out, folder)[0]
 
 
 def _path(out: str, folder: PlannedFolder) -> str:
@@ -156,26 +152,32 @@ def _parents(folder: PlannedFolder) -> tuple[str, ...]:
 
     Raises :class:`~kpacktools.errors.CallError` for a destination that is offered twice or is no path inside.
     """
+    where = folder.name or "the output"
     seen = set() if folder.manifest is None else {MANIFEST_NAME}
     parents = {"": None}
-
-    def need(parent: str, dest: str) -> None:
-        if parent not in parents:
-            above, _, name = parent.rpartition("/")
-            if name in _NOT_IN_A_PATH:
-                raise CallError(f"{dest!r} does not lie inside {folder.name or 'the output'}")
-            need(above, dest)
-            parents[parent] = None
-
     for file in folder.files:
         dest = file.dest
         if dest in seen:
-            raise CallError(f"the plan offers {dest} twice in {folder.name or 'the output'}")
+            raise CallError(f"the plan offers {dest} twice in {where}")
         seen.add(dest)
         parent, _, name = dest.rpartition("/")
-        if name in _NOT_IN_A_PATH or parent not in parents:
-            need(parent, dest)
+        if parent not in parents:
+            parents |= dict.fromkeys(_ancestry(parent))
+        if name in _NOT_IN_A_PATH or dest.startswith("/"):
+            raise CallError(f"{dest!r} does not lie inside {where}")
+    for parent in parents:
+        if parent and parent.rpartition("/")[2] in _NOT_IN_A_PATH:
+            raise CallError(f"{parent!r} does not lie inside {where}")
     return tuple(islice(parents, 1, None))
+
+
+def _ancestry(folder: str) -> Iterator[str]:
+    """``a/b/c`` -> ``a``, ``a/b``, ``a/b/c``."""
+    end = folder.find("/")
+    while end >= 0:
+        yield folder[:end]
+        end = folder.find("/", end + 1)
+    yield folder
 
 
 def _fill(
@@ -185,7 +187,10 @@ def _fill(
     jobs: int,
     progress: Progress,
 ) -> None:
-    """Write folders, given as path -> plan, and count what is there afterwards."""
+    """Write folders, given as path -> plan, and count what is there afterwards.
+
+    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the count is not that of the plan.
+    """
     batches: list[_Batch] = []
     # All folders come before all links: no file can then be written through a link out of its folder.
     for root, folder in planned.items():
@@ -206,16 +211,13 @@ def _fill(
 
 
 def _make(root: str, folder: PlannedFolder, parents: Sequence[str]) -> None:
-    try:
-        if folder.name:
-            os.mkdir(root)
-        for parent in parents:
-            os.mkdir(f"{root}/{parent}")
-        if folder.manifest is not None:
-            with open(os.path.join(root, MANIFEST_NAME), "xb") as manifest:
-                manifest.write(folder.manifest)
-    except OSError as error:
-        raise CallError(f"{folder.name or 'the output'} cannot be written: {error.strerror}") from error
+    if folder.name:
+        os.mkdir(root)
+    for parent in parents:
+        os.mkdir(f"{root}/{parent}")
+    if folder.manifest is not None:
+        with open(os.path.join(root, MANIFEST_NAME), "xb") as manifest:
+            manifest.write(folder.manifest)
 
 
 def _batches(root: str, files: tuple[PlannedFile, ...]) -> Iterator[_Batch]:
@@ -241,18 +243,30 @@ def _run(batches: Sequence[_Batch], link: LinkMode, jobs: int, progress: Progres
 
 
 def _write(batch: _Batch, link: LinkMode, stopped: threading.Event, progress: Progress) -> None:
-    for parent, files in groupby(islice(batch.files, batch.start, batch.stop), key=_parent):
-        try:
-            folder = transfer.OpenFolder(f"{batch.root}/{parent}")
-        except OSError as error:
-            raise CallError(f"{parent or 'the output'} cannot be opened: {error.strerror}") from error
-        cut = len(parent) + 1 if parent else 0
-        with folder:
-            for file in files:
-                if stopped.is_set():
-                    return
-                transfer.transfer(file, folder, file.dest[cut:], link)
-    progress.advance(files=batch.stop - batch.start, size=batch.size)
+    with OpenFolder(batch.root) as root:
+        for parent, group in groupby(islice(batch.files, batch.start, batch.stop), key=_parent):
+            files = tuple(group)
+            # A folder is worth opening for many files; for a few, the path to each is less work.
+            if len(files) < _WORTH_OPENING:
+                _put_files(files, root, 0, link, stopped)
+            else:
+                with OpenFolder(f"{batch.root}/{parent}") as folder:
+                    _put_files(files, folder, len(parent) + 1 if parent else 0, link, stopped)
+    if not stopped.is_set():
+        progress.advance(files=batch.stop - batch.start, size=batch.size)
+
+
+def _put_files(
+    files: Sequence[PlannedFile],
+    folder: OpenFolder,
+    cut: int,
+    link: LinkMode,
+    stopped: threading.Event,
+) -> None:
+    for file in files:
+        if stopped.is_set():
+            return
+        transfer.put_file(file, folder, file.dest[cut:], link)
 
 
 def _parent(file: PlannedFile) -> str:
@@ -260,7 +274,7 @@ def _parent(file: PlannedFile) -> str:
 
 
 def _names_below(root: str) -> Iterator[tuple[str, list[str]]]:
-    """All that is no folder, folder by folder: the folder's path (``""`` or with a final ``/``) and the names.
+    """All that is no folder, folder by folder: the folder's path (``""`` or with a final ``/``), the names.
 
     A staging folder in ``root`` is passed over.
     """
@@ -277,8 +291,20 @@ def _names_below(root: str) -> Iterator[tuple[str, list[str]]]:
         yield here, names
 
 
-def _difference(path: str, folder: PlannedFolder) -> str | None:
-    """In what the folder at ``path`` differs from its plan first; None where it is equal.
+def _compare(out: str | Path, folder: PlannedFolder) -> tuple[Comparison, str]:
+    """What is at a folder's destination, and in what it differs from its plan first."""
+    path = _path(resolve(out), folder)
+    try:
+        if is_vacant(path):
+            return "absent", ""
+    except OSError as error:
+        raise CallError(f"{path} cannot be read: {error.strerror}") from error
+    difference = _difference(path, folder)
+    return ("differs", difference) if difference else ("equal", "")
+
+
+def _difference(path: str, folder: PlannedFolder) -> str:
+    """In what the folder at ``path`` differs from its plan first; empty where it is equal.
 
     Names come first, then sizes and the like, and bytes last. Empty folders do not count, as in trees.
     """
@@ -290,7 +316,7 @@ def _difference(path: str, folder: PlannedFolder) -> str | None:
         raise CallError(f"{error.filename or path} cannot be compared: {error.strerror}") from error
 
 
-def _difference_in_names(path: str, folder: PlannedFolder) -> str | None:
+def _difference_in_names(path: str, folder: PlannedFolder) -> str:
     planned = {file.dest for file in folder.files}
     if folder.manifest is not None:
         planned.add(MANIFEST_NAME)
@@ -299,10 +325,10 @@ def _difference_in_names(path: str, folder: PlannedFolder) -> str | None:
         return f"{min(extra)} is not in the plan"
     if absent := planned - found:
         return f"{min(absent)} is missing"
-    return None
+    return ""
 
 
-def _difference_in_content(path: str, folder: PlannedFolder) -> str | None:
+def _difference_in_content(path: str, folder: PlannedFolder) -> str:
     if folder.manifest is not None:
         with open(os.path.join(path, MANIFEST_NAME), "rb") as manifest:
             if manifest.read(len(folder.manifest) + 1) != folder.manifest:
@@ -329,4 +355,4 @@ def _difference_in_content(path: str, folder: PlannedFolder) -> str | None:
         with tree.open(entry.path) as planned, open(f"{path}/{dest}", "rb") as existing:
             if not transfer.same_bytes(planned, existing):
                 return f"{dest} has other bytes"
-    return None
+    return ""

@@ -31,7 +31,17 @@ from typing import Literal
 from kpacktools.errors import CallError
 from kpacktools.outputs.transfer import same_bytes
 
-__all__ = ["Staging", "State", "clean_stale", "is_staging_name", "is_vacant", "same_file", "stage"]
+__all__ = [
+    "Staging",
+    "State",
+    "clean_stale",
+    "is_staging_name",
+    "is_vacant",
+    "refusals_named",
+    "resolve",
+    "same_file",
+    "stage",
+]
 
 State = Literal["written", "kept", "replaced"]
 """What became of one entry of OUT."""
@@ -85,6 +95,26 @@ def is_staging_name(name: str) -> bool:
     return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
+def resolve(out: str | Path) -> str:
+    """OUT with links resolved: what is renamed is the folder, not a link to it.
+
+    Raises :class:`~kpacktools.errors.CallError` where OUT is there and no folder.
+    """
+    target = os.path.realpath(out)
+    if os.path.lexists(target) and not os.path.isdir(target):
+        raise CallError(f"{out} is not a folder")
+    return target
+
+
+@contextmanager
+def refusals_named(out: str) -> Iterator[None]:
+    """Turns an :class:`OSError` into a :class:`~kpacktools.errors.CallError` that names OUT."""
+    try:
+        yield
+    except OSError as error:
+        raise CallError(f"{out} cannot be written: {error.strerror or error}") from error
+
+
 def is_vacant(path: str) -> bool:
     """True where a folder may be put by a rename: nothing is there, or an empty folder."""
     if not os.path.lexists(path):
@@ -116,7 +146,7 @@ class Staging:
     out: str
     """OUT as the user wrote it, for messages."""
     target: str
-    """OUT with links resolved: what is renamed is the folder, not a link to it."""
+    """OUT with links resolved."""
     root: str
     """The folder to fill: it becomes OUT, or its entries move there."""
     fresh: bool
@@ -140,7 +170,7 @@ class Staging:
         Raises :class:`~kpacktools.errors.CallError` where an entry is there with other content, and where
         the file system refuses.
         """
-        with _refusals_named(self.out):
+        with refusals_named(self.out):
             names = [""] if self.whole else sorted(os.listdir(self.root))
             if self.fresh:
                 with suppress(FileExistsError):
@@ -191,22 +221,19 @@ def stage(out: str | Path, *, whole: bool = False) -> Iterator[Staging]:
     Raises :class:`~kpacktools.errors.CallError` where OUT is no folder or cannot be written to.
     """
     label = os.fspath(out)
-    target = os.path.realpath(label)
+    target = resolve(label)
     parent = os.path.dirname(target)
-    exists = os.path.isdir(target)
-    if not exists and os.path.lexists(target):
-        raise CallError(f"{label} is not a folder")
     clean_stale(parent)
     clean_stale(target)
-    fresh = whole or not exists
+    fresh = whole or not os.path.lexists(target)
     place = parent if fresh else target
     missing = _missing(place)
     try:
-        with _refusals_named(label):
+        with refusals_named(label):
             folder, lock = _begin(place)
         try:
             root = os.path.join(folder, _CONTENT)
-            with _refusals_named(label):
+            with refusals_named(label):
                 os.mkdir(root)
             yield Staging(out=label, target=target, root=root, fresh=fresh, whole=whole)
         finally:
@@ -377,11 +404,3 @@ def _exchange(staged: str, final: str) -> bool:
     if code in _NO_EXCHANGE:
         return False
     raise OSError(code, os.strerror(code), final)
-
-
-@contextmanager
-def _refusals_named(out: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CallError(f"{out} cannot be written: {error.strerror or error}") from error

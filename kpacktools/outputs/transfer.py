@@ -25,9 +25,10 @@ __all__ = [
     "copy_extent",
     "copy_file",
     "hard_link",
+    "put_file",
     "same_bytes",
+    "soft_link",
     "stream_file",
-    "transfer",
 ]
 
 LinkMode = Literal["auto", "hardlink", "copy"]
@@ -83,17 +84,19 @@ class OpenFolder:
             return path, None
         if parent != self._source:
             self._close_source()
-            self._source_fd = os.open(parent, _FOLDER)
             self._source = parent
+            return path, None  # a lone file is not worth it
+        if self._source_fd is None:
+            self._source_fd = os.open(parent, _FOLDER)
         return name, self._source_fd
 
     def _close_source(self) -> None:
         if self._source_fd is not None:
             os.close(self._source_fd)
-        self._source, self._source_fd = "", None
+            self._source_fd = None
 
 
-def transfer(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -> None:
+def put_file(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -> None:
     """Put one file or link at ``name`` in ``folder``, where nothing may be yet.
 
     Hard links keep the input's mode, and become copies where the file system refuses them. Copies have the

@@ -40,7 +40,7 @@ _WINDOW: Final = 1 << 15
 """How far back a deflate stream refers (RFC 1951)."""
 _BATCH_SIZE: Final = 1 << 20
 _BATCH_COUNT: Final = 128
-_AHEAD: Final = 4 * ONE_SHOT
+_AHEAD: Final = 3 * ONE_SHOT
 """Unpacked bytes that may be in work at once; they and their packed form are most of the memory used."""
 
 Tick = Callable[[int], None]

@@ -82,10 +82,6 @@ def test_type_and_metadata_are_written() -> None:
     assert (kernel.type, kernel.metadata) == ("cubin", {"symbol": "s", "n": [1, None]})
 
 
-def test_a_view_of_bytes_can_be_added() -> None:
-    assert written({("k", "t"): memoryview(b"code")}) == written({("k", "t"): b"code"})  # type: ignore[dict-item]
-
-
 def test_it_writes_to_a_file_on_disk(tmp_path: Path) -> None:
     path = tmp_path / "x.kpack"
     with path.open("wb") as file, KpackWriter(file, group_name="g", gfx_arch_family="f") as writer:
@@ -121,6 +117,17 @@ def test_an_archive_left_by_an_exception_is_not_one() -> None:
         raise ZeroDivisionError
     with pytest.raises(KpackError, match="TOC should begin at byte 0"):
         read_toc(file, len(file.getvalue()))
+
+
+def test_a_refused_kernel_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.BytesIO()
+    with KpackWriter(file, group_name="test", gfx_arch_family="gfx942") as writer:
+        monkeypatch.setattr("kpacktools.kpack.writer.MAX_KERNELS", 0)
+        with pytest.raises(ValueError, match="larger"):
+            writer.add("refused", "gfx950", b"code")
+        monkeypatch.undo()
+        writer.add("k", "gfx942", b"code")
+    assert file.getvalue() == written({("k", "gfx942"): b"code"})
 
 
 @pytest.mark.parametrize("limit", ["MAX_KERNELS", "MAX_BLOB_SIZE"])

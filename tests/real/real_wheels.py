@@ -5,6 +5,7 @@ Nothing of it may be committed. A test that uses it is skipped, with the reason,
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -29,8 +30,11 @@ def cache() -> Path:
 
 
 def fetch(requirement: str) -> Path:
-    """The one wheel of a pinned requirement (``name==version``), from the cache or by pip."""
-    return next(once(requirement, lambda folder: _download(requirement, folder)).glob("*.whl"))
+    """The one wheel of a pinned requirement (``name==version``), from the cache or by pip; else a skip."""
+    found = _fetched(requirement)
+    if isinstance(found, _Unavailable):
+        pytest.skip(str(found))
+    return found
 
 
 def once(name: str, fill: Callable[[Path], None]) -> Path:
@@ -76,15 +80,29 @@ def aiter_shards(into: Path, *, flat: bool = False) -> Path:
     return into
 
 
+class _Unavailable(Exception):
+    """Why a wheel cannot be had."""
+
+
+@functools.cache
+def _fetched(requirement: str) -> Path | _Unavailable:
+    # The refusal is cached too: without a network, every attempt takes its time.
+    try:
+        return next(once(requirement, lambda folder: _download(requirement, folder)).glob("*.whl"))
+    except _Unavailable as error:
+        return error
+
+
 def _download(requirement: str, folder: Path) -> None:
     if importlib.util.find_spec("pip") is None:
-        pytest.skip("this interpreter has no pip to download real inputs with")
-    # For whatever interpreter runs the tests, the wheel is the one for Linux and a Python that it supports.
+        raise _Unavailable("this interpreter has no pip to download real inputs with")
+    # Whatever runs the tests, the wheel is the one for Linux.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    command += ["--python-version", "3.12", "--platform", "manylinux_2_28_x86_64", "--platform", "any"]
+    command += ["--retries", "1", "--python-version", "3.12"]
+    command += ["--platform", "manylinux_2_28_x86_64", "--platform", "any"]
     result = subprocess.run(
         [*command, "--dest", str(folder), requirement], capture_output=True, text=True, check=False
     )
     if result.returncode != 0:
         reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
-        pytest.skip(f"{requirement} cannot be downloaded here: {reason}")
+        raise _Unavailable(f"{requirement} cannot be downloaded here: {reason}")

@@ -23,6 +23,12 @@ def ours(path: Path) -> list[tuple[object, ...]]:
         return sorted(checked[:4] for checked in verify(KpackReader(file, path.stat().st_size)))
 
 
+def first_kernel(path: Path) -> bytes:
+    with path.open("rb") as file:
+        reader = KpackReader(file, path.stat().st_size)
+        return reader.read(next(reader.toc.entries()).kernel)
+
+
 def archive(path: Path, scheme: str = "zstd-per-kernel") -> Path:
     with (
         path.open("wb") as file,
@@ -65,6 +71,5 @@ def test_what_amds_runtime_refuses_is_refused(position: int, value: bytes, tmp_p
     path.write_bytes(data)
     with pytest.raises(RuntimeRefusal):
         list_kernels(path)
-    with path.open("rb") as file, pytest.raises(KpackError):
-        reader = KpackReader(file, path.stat().st_size)
-        reader.read(next(reader.toc.entries()).kernel)
+    with pytest.raises(KpackError):
+        first_kernel(path)
