@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kpacktools.errors import CallError
-from kpacktools.findings import sort_findings
 from kpacktools.hookspecs import Depth
 from kpacktools.outputs.folders import compare_folder, write_folders
 from kpacktools.outputs.staging import stage
-from kpacktools.outputs.wheels import WheelSpec, wheel_filename, write_wheels
+from kpacktools.outputs.wheels import wheel_filename, write_wheels
+from kpacktools.outputs.wheelset import PlannedWheel, WheelOptions, installed_files, wheel_specs
 from kpacktools.pipeline import (
     Checks,
     Requirement,
@@ -30,7 +30,6 @@ from kpacktools.pipeline import (
     unknown_targets,
 )
 from kpacktools.planning.merge import ArtifactLayout, FlatLayout, Input, OwnerLayout, Plan, Selection
-from kpacktools.planning.wheelset import WheelOptions, installed_files, wheel_specs
 from kpacktools.plugins import Registry, load_registry
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.targets import TargetTable
@@ -200,7 +199,11 @@ class WheelRun:
 
 
 def wheel(
-    sources: Sequence[str], dist: str, settings: Settings, options: WheelOptions, selected: WheelRun = WheelRun()
+    sources: Sequence[str],
+    dist: str,
+    settings: Settings,
+    options: WheelOptions,
+    selected: WheelRun = WheelRun(),
 ) -> Report:
     """Build device wheels, one per package owner, into the folder ``dist``.
 
@@ -219,50 +222,35 @@ def wheel(
         none_expected=settings.policy.none_expected,
     )
     planned = plan(run.inputs, OwnerLayout(), selection, run.targets, settings.jobs)
-    specs, findings = wheel_specs(
-        planned.folders, options, run.targets, lambda: installed_files(run.inputs)
-    )
+    wheels, findings = wheel_specs(planned.folders, options, run.targets, lambda: installed_files(run.inputs))
     checks = check(run.inputs, run.registry, run.targets, settings)
     report = run.report(checks, replace(planned, findings=planned.findings + findings))
     if not report.ok:
         return report
     if selected.dry_run:
-        return replace(report, outputs=tuple(_planned_wheel(dist, spec) for spec in specs), dry_run=True)
-    size = sum(member.size for spec in specs for member in spec.files)
-    settings.progress.start("packing", files=sum(len(spec.files) for spec in specs), size=size)
+        return replace(report, outputs=tuple(_planned_wheel(dist, wheel) for wheel in wheels), dry_run=True)
+    files = sum(len(item.spec.files) for item in wheels)
+    settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
     with stage(dist) as staging:
+        specs = [item.spec for item in wheels]
         written = write_wheels(specs, staging.root, jobs=settings.jobs, progress=settings.progress)
         states = staging.publish(replace=selected.replace)
-    outputs = tuple(
-        OutputReport(
-            os.path.join(dist, os.path.basename(item.path)),
-            "wheel",
-            _key_of(spec, options),
-            len(spec.files),
-            item.size,
-            states[os.path.basename(item.path)],
-        )
-        for spec, item in zip(specs, written, strict=True)
-    )
-    return replace(report, outputs=outputs)
-
-
-def _key_of(spec: WheelSpec, options: WheelOptions) -> str:
-    return spec.distribution.removeprefix(options.dist_prefix + "-") if spec.requires else "generic"
-
-
-def _planned_wheel(dist: str, spec: WheelSpec) -> OutputReport:
-    size = sum(member.size for member in spec.files)
-    key = spec.distribution.rpartition("-")[2]
-    return OutputReport(
-        os.path.join(dist, wheel_filename(spec)), "wheel", key, len(spec.files), size, "planned"
-    )
-
-
-def merged(report: Report, *others: Report) -> Report:
-    """Several reports as one, for commands that run others."""
     return replace(
         report,
-        findings=sort_findings(f for item in (report, *others) for f in item.findings),
-        outputs=tuple(o for item in (report, *others) for o in item.outputs),
+        outputs=tuple(
+            OutputReport(
+                path=os.path.join(dist, os.path.basename(done.path)),
+                kind="wheel",
+                key=item.key,
+                files=len(item.spec.files),
+                size=done.size,
+                state=states[os.path.basename(done.path)],
+            )
+            for item, done in zip(wheels, written, strict=True)
+        ),
     )
+
+
+def _planned_wheel(dist: str, wheel: PlannedWheel) -> OutputReport:
+    path = os.path.join(dist, wheel_filename(wheel.spec))
+    return OutputReport(path, "wheel", wheel.key, len(wheel.spec.files), wheel.size, "planned")

@@ -159,12 +159,16 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
 
 def _broken_plugins(registry: Registry, inputs: Sequence[Input]) -> list[Finding]:
     """Plugins that could not be loaded: an error where an engine of that name is among the inputs."""
-    present = {
-        place.rpartition("/")[2]
-        for item in inputs
-        for claimed in item.artifacts
-        for place in (*claimed.containers.values(), *claimed.artifact.tree.folders)
-    } if registry.broken else set()
+    present = (
+        {
+            place.rpartition("/")[2]
+            for item in inputs
+            for claimed in item.artifacts
+            for place in (*claimed.containers.values(), *claimed.artifact.tree.folders)
+        }
+        if registry.broken
+        else set()
+    )
     return [
         replace(problem, severity=Severity.ERROR) if name in present else problem
         for name, problem in registry.broken
@@ -181,7 +185,9 @@ def required(requirements: Iterable[Requirement], checks: Checks, registry: Regi
         for component in (None, item.bundle.artifact.component)
         for key in (item.bundle.key.name, item.bundle.key.base)
     }
-    held = sorted({f"{item.bundle.engine}:{item.bundle.key}" for item in checks.bundles if item.bundle.entries})
+    held = sorted(
+        {f"{item.bundle.engine}:{item.bundle.key}" for item in checks.bundles if item.bundle.entries}
+    )
     return [
         finding(
             "coverage-gap",
@@ -196,7 +202,9 @@ def required(requirements: Iterable[Requirement], checks: Checks, registry: Regi
     ]
 
 
-def plan(inputs: Sequence[Input], layout: Layout, selection: Selection, targets: TargetTable, jobs: int) -> Plan:
+def plan(
+    inputs: Sequence[Input], layout: Layout, selection: Selection, targets: TargetTable, jobs: int
+) -> Plan:
     """Plan the outputs; reads only files that several inputs offer."""
     with ThreadPoolExecutor(jobs) as executor:
         return plan_merge(inputs, layout, selection, targets, lambda files: digests_of(files, executor))
@@ -206,9 +214,7 @@ def conclude(report: Report, settings: Settings) -> Report:
     """The report with the policy's severities, strictness and the fixed order of findings."""
     found = with_severity(report.findings, settings.policy.severities)
     if settings.strict:
-        found = [
-            replace(f, severity=Severity.ERROR) if f.severity is Severity.WARNING else f for f in found
-        ]
+        found = [replace(f, severity=Severity.ERROR) if f.severity is Severity.WARNING else f for f in found]
     return replace(report, findings=sort_findings(found))
 
 
@@ -224,4 +230,3 @@ def input_reports(inputs: Iterable[Input]) -> tuple[InputReport, ...]:
         )
         for item in sorted(inputs, key=lambda item: (item.shard.name, item.shard.path))
     )
-

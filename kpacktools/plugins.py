@@ -105,7 +105,9 @@ def _collect(
         try:
             answers: list[Any] = [handler for answer in caller() for handler in answer]
         except Exception as error:  # noqa: BLE001 - foreign code
-            broken.append((name.split(" ")[0], _invalid(name, f"kpacktools_handlers raised {_one_line(error)}")))
+            broken.append(
+                (name.split(" ")[0], _invalid(name, f"kpacktools_handlers raised {_one_line(error)}"))
+            )
             continue
         for handler in answers:
             problem = _contract_problem(handler)

@@ -96,9 +96,7 @@ class Build:
         """A rocKE bundle; ``archive`` names the archive's kernels where they differ from the manifest's."""
         place = self.engines / "arch_content/rocke" / (folder or target)
         packed = list(names if archive is None else archive)
-        kernels = {
-            f"rocke/sdpa_fwd/fmha/{name}": code_object(target, name.encode() * 50) for name in packed
-        }
+        kernels = {f"rocke/sdpa_fwd/fmha/{name}": code_object(target, name.encode() * 50) for name in packed}
         write_kpack(place / f"rocke_client_{target}.kpack", kernels, toc_target or target)
         document = rocke_manifest(target, names) | manifest
         (place / f"rocke_client_{target}.json").write_text(json.dumps(document))

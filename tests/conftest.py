@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import Build
 
+from builders import Build
 from kpacktools.hookspecs import Depth
 from kpacktools.pipeline import Settings
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import STAGE, Build, code_object, names, only, rocke_manifest, write_kpack
 
+from builders import STAGE, Build, code_object, names, only, rocke_manifest, write_kpack
 from kpacktools.commands import inspect, merge, split
 from kpacktools.findings import Severity
 from kpacktools.hookspecs import Depth
@@ -192,9 +192,7 @@ def test_a_file_in_one_shard_and_a_folder_in_another(
     assert len(found.sources) == 2
 
 
-def test_a_generic_file_where_a_target_has_a_folder(
-    build: Maker, tmp_path: Path, settings: Settings
-) -> None:
+def test_a_generic_file_where_a_target_has_a_folder(build: Maker, tmp_path: Path, settings: Settings) -> None:
     one, two = build("gfx942"), build("gfx950")
     one.put("arch_content/aiter", "a file")
     two.put("arch_content/aiter/gfx950/k.csv", "x")
@@ -256,7 +254,9 @@ def test_content_compares_code_objects_with_their_place(build: Maker, settings: 
     assert "gfx950" in only(inspect([str(shard.root)], deep), "codeobject-target-mismatch").message
     packed = build("gfx1100")
     place = packed.engines / "arch_content/rocke/gfx1100"
-    write_kpack(place / "rocke_client_gfx1100.kpack", {"rocke/sdpa_fwd/fmha/a": code_object("gfx1101")}, "gfx1100")
+    write_kpack(
+        place / "rocke_client_gfx1100.kpack", {"rocke/sdpa_fwd/fmha/a": code_object("gfx1101")}, "gfx1100"
+    )
     (place / "rocke_client_gfx1100.json").write_text(json.dumps(rocke_manifest("gfx1100", ["a"])))
     found = only(inspect([str(packed.root)], deep), "codeobject-target-mismatch")
     assert "built for gfx1101" in found.message
@@ -301,7 +301,9 @@ def test_a_package_that_refers_to_an_id_nobody_defines(build: Maker, settings: S
     assert message == "$.dispatch: expected the id of a .udd.json of this target, found 'relu.dispatch'"
 
 
-def test_an_authored_descriptor_does_not_belong_in_an_installed_tree(build: Maker, settings: Settings) -> None:
+def test_an_authored_descriptor_does_not_belong_in_an_installed_tree(
+    build: Maker, settings: Settings
+) -> None:
     shard = build("gfx942")
     shard.kernel_provider("gfx942")
     kernel = {
@@ -313,7 +315,9 @@ def test_an_authored_descriptor_does_not_belong_in_an_installed_tree(build: Make
     assert any("says how to make the kernel" in message for message in messages)
 
 
-def test_a_descriptor_for_other_architectures_disagrees_with_its_folder(build: Maker, settings: Settings) -> None:
+def test_a_descriptor_for_other_architectures_disagrees_with_its_folder(
+    build: Maker, settings: Settings
+) -> None:
     shard = build("gfx942")
     path = shard.kernel_provider("gfx942") / "relu/relu.kdp.json"
     document = json.loads(path.read_text())

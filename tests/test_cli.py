@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import Build, contents
 from jsonschema import Draft202012Validator
 
 import kpacktools
+from builders import Build, contents
 from kpacktools import data
 from kpacktools.cli import COMMANDS, run
 
@@ -63,8 +63,7 @@ def test_json_is_all_that_stdout_holds_and_follows_the_schema(
     counts = report["counts"]
     if command != "inspect":
         assert counts["files_in"] == sum(
-            counts[name]
-            for name in ("files_out", "files_deduplicated", "files_filtered", "files_superseded")
+            counts[name] for name in ("files_out", "files_deduplicated", "files_filtered", "files_superseded")
         )
         assert counts["files_out"] == sum(output["files"] for output in report["outputs"])
 
@@ -161,9 +160,7 @@ def test_a_policy_changes_severities(call: Call, build: Maker, tmp_path: Path) -
         ("not toml", "not valid TOML"),
     ],
 )
-def test_a_policy_that_says_nonsense_is_refused(
-    call: Call, tmp_path: Path, text: str, expected: str
-) -> None:
+def test_a_policy_that_says_nonsense_is_refused(call: Call, tmp_path: Path, text: str, expected: str) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text(text)
     status, _, err = call("inspect", tmp_path, "--policy", policy)
@@ -183,9 +180,7 @@ def test_a_policy_adds_processors_and_owners(call: Call, build: Maker, tmp_path:
     assert os.listdir(tmp_path / "dist") == ["rocm_sdk_device_gfx942-1-py3-none-any.whl"]
 
 
-def test_a_dry_run_says_everything_and_writes_nothing(
-    call: Call, shards: list[str], tmp_path: Path
-) -> None:
+def test_a_dry_run_says_everything_and_writes_nothing(call: Call, shards: list[str], tmp_path: Path) -> None:
     status, out, _ = call("merge", *shards, "-o", tmp_path / "out", "--dry-run")
     assert status == 0
     assert out.count("would be written") == 3
@@ -234,7 +229,9 @@ def test_an_install_prefix_becomes_the_artifact_that_is_asked_for(
     assert status == 0
     assert sorted(os.listdir(tmp_path / "out")) == ["hip_run_generic", "hip_run_gfx1201", "hip_run_gfx942"]
     assert (tmp_path / "out/hip_run_gfx942/artifact_manifest.txt").read_text() == "ml-libs/hip/stage\n"
-    assert (tmp_path / "out/hip_run_generic/ml-libs/hip/stage/lib/hipdnn_plugins/engines/libhost.so").is_file()
+    assert (
+        tmp_path / "out/hip_run_generic/ml-libs/hip/stage/lib/hipdnn_plugins/engines/libhost.so"
+    ).is_file()
 
 
 def test_inspect_takes_folders_above_and_inside(call: Call, shards: list[str], tmp_path: Path) -> None:
@@ -320,9 +317,7 @@ def test_kpack_verify_of_a_damaged_archive_names_the_kernel(
     assert not (tmp_path / "x").exists()
 
 
-def test_the_demo_ends_with_three_wheels(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_ends_with_three_wheels(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         status, out, _ = call("demo")

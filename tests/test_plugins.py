@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from builders import Build, names, only
 
+from builders import Build, names, only
 from kpacktools import commands
 from kpacktools.commands import inspect
 from kpacktools.findings import Severity
@@ -89,7 +89,9 @@ def test_a_plugin_that_fails_on_import_is_an_error_only_where_its_engine_is_pres
     assert only(report, "plugin-invalid").severity is Severity.ERROR
 
 
-@pytest.mark.parametrize("answer", ["no handler", 3, None, type("Nameless", (Handler,), {"engines": ("x",)})()])
+@pytest.mark.parametrize(
+    "answer", ["no handler", 3, None, type("Nameless", (Handler,), {"engines": ("x",)})()]
+)
 def test_a_plugin_that_breaks_the_contract_is_named(plugin: Plugin, answer: object) -> None:
     ((name, found),) = load_registry([plugin("odd", answer)]).broken
     assert name == "odd"
@@ -98,7 +100,12 @@ def test_a_plugin_that_breaks_the_contract_is_named(plugin: Plugin, answer: obje
 
 def test_a_plugin_whose_hook_raises_is_named(plugin: Plugin) -> None:
     registry = load_registry([plugin("angry", error=RuntimeError("no\nway")), plugin("acme", Acme())])
-    assert [item.handler.name for item in registry.registered] == ["acme", "aiter", "hip_kernel_provider", "rocke"]
+    assert [item.handler.name for item in registry.registered] == [
+        "acme",
+        "aiter",
+        "hip_kernel_provider",
+        "rocke",
+    ]
     assert "RuntimeError: no way" in registry.broken[0][1].message
 
 

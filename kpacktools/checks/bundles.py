@@ -270,4 +270,3 @@ def _check_agreement(bundle: Bundle, stated: Iterable[Stated], targets: TargetTa
         "find out which one is right; a runtime would load these kernels on the wrong device or not at all",
         sources=sources,
     )
-

@@ -19,8 +19,10 @@ __all__ = ["check_links", "check_names", "resolve_link"]
 # right; the others cannot be stored on Windows (Win32 "Naming Files").
 _BAD: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _UNPORTABLE: Final = re.compile(r'[:?*"<>|]|[. ](?=/|$)')
-_EITHER: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff:?*\"<>|]|[. ](?=/|$)")
-_RESERVED: Final = re.compile(r"(?:^|/)(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.[^/]*)?(?=/|$)", re.IGNORECASE)
+_EITHER: Final = re.compile('[\x00-\x1f\x7f\\\\\ud800-\udfff:?*"<>|]|[. ](?=/|$)')
+_RESERVED: Final = re.compile(
+    r"(?:^|/)(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.[^/]*)?(?=/|$)", re.IGNORECASE
+)
 MAX_RELATIVE_PATH: Final = 200
 """Characters of a path below its stage prefix. Windows' MAX_PATH is 260; an install root of 60 is common
 (``C:\\Users\\<name>\\AppData\\Local\\Programs\\Python\\Python312\\Lib\\site-packages`` alone takes about that)."""

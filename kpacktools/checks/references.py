@@ -27,15 +27,15 @@ def manifest_problems(
         document = content.json(path)
     except (OSError, ValueError) as error:
         message = error.strerror if isinstance(error, OSError) else str(error)
-        return None, [finding("manifest-invalid", where, f"cannot be read: {message}", "expected JSON in UTF-8")]
+        return None, [
+            finding("manifest-invalid", where, f"cannot be read: {message}", "expected JSON in UTF-8")
+        ]
     if schema is None:
         return document, []
     return checked_document(document, schema, where)
 
 
-def checked_document(
-    document: Any, schema: str, where: str, at: str = ""
-) -> tuple[Any, list[Finding]]:
+def checked_document(document: Any, schema: str, where: str, at: str = "") -> tuple[Any, list[Finding]]:
     """The document, or None where it does not follow ``schema``, and the findings that say why."""
     problems = manifests.problems(schema, document)
     found = [
@@ -50,9 +50,7 @@ def checked_document(
     return (None if problems else document), found
 
 
-def local_reference(
-    bundle: Bundle, manifest: str, reference: str, found: list[Finding]
-) -> str | None:
+def local_reference(bundle: Bundle, manifest: str, reference: str, found: list[Finding]) -> str | None:
     """The tree path that a manifest's relative reference names, inside its own target folder.
 
     References are relative to the manifest's folder and may climb, but not out of the target's folder. None,

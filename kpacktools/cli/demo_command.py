@@ -13,8 +13,8 @@ from kpacktools.data import data_path
 from kpacktools.errors import CallError
 from kpacktools.hookspecs import Depth
 from kpacktools.outputs.wheels import platform_tag
+from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
-from kpacktools.planning.wheelset import WheelOptions
 from kpacktools.reports.model import Report
 from kpacktools.reports.text import as_text
 
@@ -22,8 +22,15 @@ VERSION = "1.0.0"
 
 
 @click.command("demo")
-@click.option("-o", "--output", "out", default="kpacktools-demo", show_default=True, metavar="DIR",
-              help="Folder for what the demo makes.")
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    default="kpacktools-demo",
+    show_default=True,
+    metavar="DIR",
+    help="Folder for what the demo makes.",
+)
 def command(out: str) -> int:
     """Merge the example shards, build a wheel per device, and inspect the result down to the kernels.
 
@@ -34,23 +41,11 @@ def command(out: str) -> int:
     settings = Settings(depth=Depth.CONTENT, jobs=default_jobs())
     options = WheelOptions(version=VERSION, platform_tag=platform_tag(None))
     replace = commands.MergeOptions(replace=True)
-    steps = (
-        (
-            f"kpacktools merge {' '.join(os.path.join('shards', os.path.basename(s)) for s in shards)} -o {merged}",
-            lambda: commands.merge(shards, merged, settings, replace),
-        ),
-        (
-            f"kpacktools wheel {merged} -o {dist} --version {VERSION}",
-            lambda: commands.wheel([merged], dist, settings, options, commands.WheelRun(replace=True)),
-        ),
-        (f"kpacktools inspect {merged}", lambda: commands.inspect([merged], settings)),
-    )
-    for line, step in steps:
-        click.secho(f"$ {line}", bold=True)
-        report: Report = step()
-        click.echo(as_text(report, terminal=sys.stdout.isatty()))
-        if not report.ok:
-            raise CallError("the demo's own shards were refused: this installation is broken")
+    names = " ".join(os.path.join("shards", os.path.basename(shard)) for shard in shards)
+    _show(f"merge {names} -o {merged}", commands.merge(shards, merged, settings, replace))
+    built = commands.wheel([merged], dist, settings, options, commands.WheelRun(replace=True))
+    _show(f"wheel {merged} -o {dist} --version {VERSION}", built)
+    _show(f"inspect {merged}", commands.inspect([merged], settings))
     click.echo(
         "What to look at next:\n"
         f"  ls {dist}                         three wheels, one per device\n"
@@ -60,3 +55,10 @@ def command(out: str) -> int:
         f"  kpacktools merge --help           the same for your own builds"
     )
     return 0
+
+
+def _show(line: str, report: Report) -> None:
+    click.secho(f"$ kpacktools {line}", bold=True)
+    click.echo(as_text(report, terminal=sys.stdout.isatty()))
+    if not report.ok:
+        raise CallError("the demo's own shards were refused: this installation is broken")

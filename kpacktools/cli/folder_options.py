@@ -21,12 +21,18 @@ def folder_options(function: F) -> F:
         click.option("--dry-run", is_flag=True, help="Check and plan; write nothing."),
         click.option("--replace", is_flag=True, help="Replace output folders that exist with other content."),
         click.option(
-            "--link", type=click.Choice(["auto", "hardlink", "copy"]), default="auto", show_default=True,
+            "--link",
+            type=click.Choice(["auto", "hardlink", "copy"]),
+            default="auto",
+            show_default=True,
             help="auto: independent files, by reflink where the file system has it; hardlink: fast, but changing "
             "an output in place changes the input; copy: plain copies.",
         ),
         click.option(
-            "--device", "devices", multiple=True, metavar="KEY",
+            "--device",
+            "devices",
+            multiple=True,
+            metavar="KEY",
             help="Keep only this target's content (and the generic part): gfx942, or family:gfx11. May be "
             "repeated.",
         ),

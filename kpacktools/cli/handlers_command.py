@@ -36,7 +36,10 @@ def command(form: str) -> int:
     else:
         widths = [max(len(str(row[column])) for row in rows) for column in ("name", "engine", "from")]
         for row in rows:
-            cells = (str(row[column]).ljust(width) for column, width in zip(("name", "engine", "from"), widths, strict=True))
+            cells = (
+                str(row[column]).ljust(width)
+                for column, width in zip(("name", "engine", "from"), widths, strict=True)
+            )
             click.echo("  ".join(cells))
             click.echo(f"    claims {row['claims']}")
         for problem in problems:

@@ -19,7 +19,10 @@ Examples:
 @click.command("inspect", epilog=EPILOG)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
-    "--require", "requirements", multiple=True, metavar="[COMPONENT/]ENGINE:KEY",
+    "--require",
+    "requirements",
+    multiple=True,
+    metavar="[COMPONENT/]ENGINE:KEY",
     help="Content that must be there; coverage-gap where it is not. May be repeated.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of stdout.")

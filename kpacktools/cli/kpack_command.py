@@ -61,10 +61,10 @@ def verify_command(files: tuple[str, ...], form: str) -> int:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", "out", required=True, metavar="DIR", help="New folder for the code objects.")
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this TOC key. May be repeated.")
-@click.option("--target", "targets", multiple=True, metavar="TARGET", help="Only this target. May be repeated.")
-def extract_command(
-    files: tuple[str, ...], out: str, keys: tuple[str, ...], targets: tuple[str, ...]
-) -> int:
+@click.option(
+    "--target", "targets", multiple=True, metavar="TARGET", help="Only this target. May be repeated."
+)
+def extract_command(files: tuple[str, ...], out: str, keys: tuple[str, ...], targets: tuple[str, ...]) -> int:
     """Write kernels as DIR/<target>/<key>.hsaco, whole or not at all."""
     from kpacktools.outputs.staging import stage
 
@@ -82,7 +82,9 @@ def extract_command(
         if any(archive.findings for archive in archives):
             return _print_findings(archives)
         if not written:
-            raise CallError("no kernel matches --key and --target; `kpacktools kpack list` shows what there is")
+            raise CallError(
+                "no kernel matches --key and --target; `kpacktools kpack list` shows what there is"
+            )
         staging.publish()
     click.echo(f"{len(written)} code objects in {out}")
     return 0
@@ -120,7 +122,7 @@ def _extract(
 def _place(key: str, target: str, kind: str) -> str | None:
     """A relative path for a kernel; None where key or target would leave the output folder."""
     parts = [target, *key.split("/")]
-    if any(part in ("", ".", "..") or re.search('[\\\\\x00-\x1f\x7f]', part) for part in parts):
+    if any(part in ("", ".", "..") or re.search("[\\\\\x00-\x1f\x7f]", part) for part in parts):
         return None
     return "/".join(parts) + (f".{kind}" if re.fullmatch(r"[a-z]+", kind) else ".bin")
 
@@ -221,7 +223,13 @@ def _as_mapping(archive: _Archive) -> dict[str, Any]:
             for key, target, kernel in toc.entries()
         ],
         "findings": [
-            {"name": f.name, "severity": f.severity.value, "path": f.path, "message": f.message, "hint": f.hint}
+            {
+                "name": f.name,
+                "severity": f.severity.value,
+                "path": f.path,
+                "message": f.message,
+                "hint": f.hint,
+            }
             for f in archive.findings
         ],
     }

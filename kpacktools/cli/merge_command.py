@@ -19,7 +19,9 @@ Examples:
 
 @click.command("merge", epilog=EPILOG)
 @click.argument("shards", nargs=-1, required=True, metavar="SHARD...")
-@click.option("-o", "--output", "out", required=True, metavar="OUT", help="Folder for the artifact directories.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="OUT", help="Folder for the artifact directories."
+)
 @click.option("--flatten", is_flag=True, help="Make OUT one install prefix instead.")
 @folder_options
 @prefix_options

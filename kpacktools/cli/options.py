@@ -25,13 +25,19 @@ def run_options(default_depth: str | None = "toc") -> Callable[[F], F]:
     """``--format --policy --strict --jobs -q -v``, and ``--depth`` for commands that read bundles."""
     options = [
         click.option(
-            "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+            "--format",
+            "form",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
             help="What to print on stdout; with json nothing else is printed there.",
         ),
         click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities."),
         click.option("--strict", is_flag=True, help="Count warnings as errors."),
         click.option(
-            "--jobs", type=click.IntRange(min=1), metavar="N",
+            "--jobs",
+            type=click.IntRange(min=1),
+            metavar="N",
             help="Threads.  [default: the processors that this process may use]",
         ),
         click.option("-q", "--quiet", is_flag=True, help="Print findings of severity error only."),
@@ -41,7 +47,9 @@ def run_options(default_depth: str | None = "toc") -> Callable[[F], F]:
         options.insert(
             0,
             click.option(
-                "--depth", type=click.Choice(["layout", "toc", "content"]), default=default_depth,
+                "--depth",
+                type=click.Choice(["layout", "toc", "content"]),
+                default=default_depth,
                 show_default=True,
                 help="layout: names, sizes, manifests; toc: also each kpack's table of contents; content: also "
                 "every kernel.",
@@ -59,10 +67,15 @@ def run_options(default_depth: str | None = "toc") -> Callable[[F], F]:
 def prefix_options(function: F) -> F:
     """What an install prefix becomes."""
     for option in (
-        click.option("--stage", default="stage", show_default=True, metavar="DIR", help="... and stage prefix."),
+        click.option(
+            "--stage", default="stage", show_default=True, metavar="DIR", help="... and stage prefix."
+        ),
         click.option("--component", "component", metavar="C", help="... and component.  [default: lib]"),
         click.option(
-            "--artifact", "artifacts", multiple=True, metavar="NAME",
+            "--artifact",
+            "artifacts",
+            multiple=True,
+            metavar="NAME",
             help="Artifact name that an install prefix becomes.  [default: prefix]",
         ),
     ):

@@ -18,7 +18,9 @@ Examples:
 
 @click.command("split", epilog=EPILOG)
 @click.argument("source", metavar="SRC")
-@click.option("-o", "--output", "out", required=True, metavar="OUT", help="Folder for the artifact directories.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="OUT", help="Folder for the artifact directories."
+)
 @folder_options
 @prefix_options
 @run_options()

@@ -10,7 +10,7 @@ from kpacktools import commands
 from kpacktools.cli.options import emit, prefix_from, run_options, settings_from
 from kpacktools.errors import CallError
 from kpacktools.outputs.wheels import platform_tag
-from kpacktools.planning.wheelset import DEFAULT_OVERLAY, WheelOptions
+from kpacktools.outputs.wheelset import DEFAULT_OVERLAY, WheelOptions
 
 EPILOG = """\b
 Examples:
@@ -24,34 +24,77 @@ Examples:
 @click.option("-o", "--output", "dist", required=True, metavar="DIST", help="Folder for the wheels.")
 @click.option("--version", "version", metavar="V", help="Version of every wheel of the set.")
 @click.option(
-    "--device", "devices", multiple=True, metavar="KEY",
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="KEY",
     help="Build only this device's wheel, and its parents': gfx942, or family:gfx11. May be repeated.",
 )
 @click.option(
-    "--artifact", "artifacts", multiple=True, metavar="NAME",
+    "--artifact",
+    "artifacts",
+    multiple=True,
+    metavar="NAME",
     help="Pack only this artifact; also the name that an install prefix becomes. May be repeated.",
 )
 @click.option(
-    "--component", "components", multiple=True, default=("lib",), show_default=True, metavar="C",
+    "--component",
+    "components",
+    multiple=True,
+    default=("lib",),
+    show_default=True,
+    metavar="C",
     help="Pack this component. May be repeated.",
 )
 @click.option("--stage", default="stage", metavar="DIR", hidden=True)
-@click.option("--dist-prefix", default="rocm-sdk-device", show_default=True, metavar="NAME",
-              help="A wheel's distribution is NAME-<key>.")
-@click.option("--overlay", default=DEFAULT_OVERLAY, show_default=True, metavar="DIR",
-              help="Folder below site-packages that the content is laid over.")
-@click.option("--requires", "requires", multiple=True, metavar="REQ",
-              help="Requirement of every wheel; {version} and {key} are filled in. "
-              "[default: rocm-sdk-libraries=={version}]")
-@click.option("--external", "external", multiple=True, metavar="DIST",
-              help="A distribution that may be required without being built here. May be repeated.")
-@click.option("--pin", type=click.Choice(["exact", "compatible"]), default="exact", show_default=True,
-              help="How wheels of the set require one another.")
-@click.option("--platform-tag", metavar="TAG", help="[default: $ROCM_SDK_WHEEL_PLATFORM_TAG, else this platform's]")
+@click.option(
+    "--dist-prefix",
+    default="rocm-sdk-device",
+    show_default=True,
+    metavar="NAME",
+    help="A wheel's distribution is NAME-<key>.",
+)
+@click.option(
+    "--overlay",
+    default=DEFAULT_OVERLAY,
+    show_default=True,
+    metavar="DIR",
+    help="Folder below site-packages that the content is laid over.",
+)
+@click.option(
+    "--requires",
+    "requires",
+    multiple=True,
+    metavar="REQ",
+    help="Requirement of every wheel; {version} and {key} are filled in. "
+    "[default: rocm-sdk-libraries=={version}]",
+)
+@click.option(
+    "--external",
+    "external",
+    multiple=True,
+    metavar="DIST",
+    help="A distribution that may be required without being built here. May be repeated.",
+)
+@click.option(
+    "--pin",
+    type=click.Choice(["exact", "compatible"]),
+    default="exact",
+    show_default=True,
+    help="How wheels of the set require one another.",
+)
+@click.option(
+    "--platform-tag", metavar="TAG", help="[default: $ROCM_SDK_WHEEL_PLATFORM_TAG, else this platform's]"
+)
 @click.option("--build-tag", metavar="N", help="Build number, for a rebuild of one version.")
-@click.option("--host", metavar="DIST", help="Also build the wheel of the generic part, as this distribution.")
-@click.option("--devel-links/--no-devel-links", default=None,
-              help="Add the link manifest that rocm-sdk init reads.  [default: for _rocm_sdk_libraries]")
+@click.option(
+    "--host", metavar="DIST", help="Also build the wheel of the generic part, as this distribution."
+)
+@click.option(
+    "--devel-links/--no-devel-links",
+    default=None,
+    help="Add the link manifest that rocm-sdk init reads.  [default: for _rocm_sdk_libraries]",
+)
 @click.option("--replace", is_flag=True, help="Replace wheels that exist with other content.")
 @click.option("--dry-run", is_flag=True, help="Check and plan; write nothing.")
 @run_options()

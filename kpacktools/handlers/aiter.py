@@ -43,13 +43,17 @@ def _check_table(bundle: Bundle, content: Content, path: str, present: set[str])
     try:
         rows = list(csv.reader(io.StringIO(content.read(path).decode("utf-8"), newline="")))
     except (OSError, ValueError, csv.Error) as error:
-        yield finding("manifest-invalid", where, f"cannot be read as a table: {error}", "expected CSV in UTF-8")
+        yield finding(
+            "manifest-invalid", where, f"cannot be read as a table: {error}", "expected CSV in UTF-8"
+        )
         return
     header = [name.strip() for name in rows[0]] if rows else []
     columns = [index for index, name in enumerate(header) if name in COLUMNS]
     names = {row[i].strip() for row in rows[1:] for i in columns if i < len(row)} - {""}
     folder = posixpath.dirname(path)
-    missing = sorted(name for name in names if posixpath.normpath(posixpath.join(folder, name)) not in present)
+    missing = sorted(
+        name for name in names if posixpath.normpath(posixpath.join(folder, name)) not in present
+    )
     if missing:
         some = ", ".join(missing[:_NAMED_AT_MOST]) + (", ..." if len(missing) > _NAMED_AT_MOST else "")
         yield finding(

@@ -48,7 +48,9 @@ class HipKernelProviderHandler(Handler):
 
     name = "hip_kernel_provider"
     engines = ("hip-kernel-provider", "hip_kernel_provider")
-    summary = "arch_content/hip-kernel-provider/<target>/: *.{kdp,ukd,ued,udd,umd,uhd,kmd}.json and kpack/*.kpack"
+    summary = (
+        "arch_content/hip-kernel-provider/<target>/: *.{kdp,ukd,ued,udd,umd,uhd,kmd}.json and kpack/*.kpack"
+    )
 
     def check(self, bundle: Bundle, content: Content) -> Checked:
         """Schemas, references by id, archives, TOC keys in both directions, digests at depth content."""
@@ -73,7 +75,8 @@ class HipKernelProviderHandler(Handler):
                     finding(
                         "digest-mismatch",
                         bundle.artifact.where(path),
-                        f"{at}: {source['toc_key']} has sha256 {', '.join(sorted(digests))}, the descriptor says {source['sha256']}",
+                        f"{at}: {source['toc_key']} has sha256 {', '.join(sorted(digests))}, "
+                        f"the descriptor says {source['sha256']}",
                         "pack the archive and the descriptors again, from one run",
                     )
                 )
@@ -137,7 +140,10 @@ def _authoring_kinds(document: Any, where: str) -> Iterator[Finding]:
         return
     inline = document.get("kernelDescriptors")
     places = [("$", document)]
-    places += [(f"$.kernelDescriptors[{i}]", item) for i, item in enumerate(inline if isinstance(inline, list) else ())]
+    places += [
+        (f"$.kernelDescriptors[{i}]", item)
+        for i, item in enumerate(inline if isinstance(inline, list) else ())
+    ]
     for at, item in places:
         source = item.get("kernel_source") if isinstance(item, Mapping) else None
         if isinstance(source, Mapping) and source.get("kind") in _NOT_INSTALLED:
@@ -154,7 +160,9 @@ def _check_references(bundle: Bundle, read: _Descriptors) -> Iterator[Finding]:
     for path, package in read.packages:
         wanted = [(name, kind, package[name]) for name, kind in _REFERENCES]
         wanted += [("matchers", "umd", item) for item in package["matchers"]]
-        wanted += [("kernelDescriptors", "ukd", i) for i in package["kernelDescriptors"] if isinstance(i, str)]
+        wanted += [
+            ("kernelDescriptors", "ukd", i) for i in package["kernelDescriptors"] if isinstance(i, str)
+        ]
         for name, kind, identifier in wanted:
             if identifier not in read.ids.get(kind, ()) and kind not in read.unreadable:
                 yield finding(

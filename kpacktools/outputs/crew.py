@@ -1,18 +1,22 @@
-"""Threads that share ordered work with the caller."""
+"""Threads that share ordered work with the caller, and a digest that they can share."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Final, TypeVar
 
-__all__ = ["Crew"]
+__all__ = ["Crew", "SharedDigest"]
 
 T = TypeVar("T")
+
+_HANDED_OVER: Final = 4
+"""Blocks that may wait to be hashed by somebody else."""
 
 
 class Crew:
@@ -33,6 +37,8 @@ class Crew:
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
+        self.idle = 0
+        """How many of the threads have nothing to do; a hint, since it may change at any time."""
         self._changed = threading.Condition()
         self._short: deque[Callable[[], None]] = deque()
         self._long: deque[Callable[[], None]] = deque()
@@ -49,7 +55,9 @@ class Crew:
 
     def result(self, outcome: Future[T]) -> T:
         """What the call returned or raised; until that is known the calling thread makes other calls."""
-        while not outcome.done() and (work := self._take(self._short, self._long)) is not None:
+        # Without a helper an outcome that is not known belongs to a call that still waits.
+        outcome.add_done_callback(self._wake)
+        while (work := self._next(self._short, self._long, outcome.done)) is not None:
             work()
         return outcome.result()
 
@@ -77,26 +85,60 @@ class Crew:
             helper.join()
 
     def _help(self) -> None:
-        while not self._closed:
-            work = self._take(self._long, self._short)
-            if work is not None:
-                work()
-                # Waiting for the next, a helper must not keep alive what the last one held.
-                del work
-                continue
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._long or self._short)
+        while (work := self._next(self._long, self._short, lambda: self._closed)) is not None:
+            work()
+            # While it waits for the next, a helper must not keep alive what the last one held.
+            del work
 
-    def _take(
-        self, first: deque[Callable[[], None]], second: deque[Callable[[], None]]
+    def _next(
+        self,
+        first: deque[Callable[[], None]],
+        second: deque[Callable[[], None]],
+        enough: Callable[[], bool],
     ) -> Callable[[], None] | None:
+        """The next call to make, when there is one; None when it is ``enough``."""
         with self._changed:
-            queue = first or second
-            return queue.popleft() if queue else None
+            self.idle += 1
+            while not enough():
+                queue = first or second
+                if queue:
+                    self.idle -= 1
+                    return queue.popleft()
+                self._changed.wait()
+            self.idle -= 1
+            return None
+
+    def _wake(self, outcome: Future[T]) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
 
-def _run(call: Callable[[], T], outcome: Future[T]) -> None:
-    try:
-        outcome.set_result(call())
-    except Exception as error:  # noqa: BLE001 (raised where the outcome is asked for)
-        outcome.set_exception(error)
+class SharedDigest:
+    """SHA-256 of blocks that one thread brings, hashed by it or, where one is idle, by another.
+
+    The blocks must not change afterwards.
+    """
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._digest = hashlib.sha256()
+        self._blocks: deque[bytes] = deque()
+        self._hashing = threading.Lock()
+
+    def update(self, block: bytes) -> None:
+        """Add a block; returns at once if somebody else can hash it."""
+        self._blocks.append(block)
+        if self._crew.idle and len(self._blocks) <= _HANDED_OVER:
+            self._crew.submit(self._drain)
+        else:
+            self._drain()
+
+    def digest(self) -> bytes:
+        """The 32 bytes, once all blocks are hashed."""
+        self._drain()
+        return self._digest.digest()
+
+    def _drain(self) -> None:
+        with self._hashing:
+            while self._blocks:
+                self._digest.update(self._blocks.popleft())

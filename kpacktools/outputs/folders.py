@@ -78,7 +78,7 @@ def write_folders(
 
     A folder that is there and differs is replaced with ``replace``, and is else an error, before anything is
     written. ``jobs`` threads share the work; the result does not depend on their number. The result has the
-    order of ``folders``.
+    order of ``folders``. ``progress`` is told about every file of every folder, also of those that are kept.
 
     Raises :class:`~kpacktools.errors.CallError` where a folder differs from its plan, a plan offers one
     destination twice or leaves its folder, an input is not what was scanned, or the system refuses.
@@ -93,6 +93,7 @@ def write_folders(
         found, difference = _compare(label, folder)
         if found == "equal":
             states[folder.name] = "kept"
+            progress.advance(files=len(folder.files), size=_size(folder))
         elif found == "absent" or replace:
             missing.append(folder)
         else:
@@ -113,7 +114,7 @@ def write_folders(
             key=folder.key,
             state=states[folder.name],
             files=len(folder.files),
-            bytes=sum(file.entry.size for file in folder.files),
+            bytes=_size(folder),
         )
         for folder in folders
     )
@@ -129,6 +130,10 @@ def compare_folder(out: str | Path, folder: PlannedFolder) -> Comparison:
 
 def _path(out: str, folder: PlannedFolder) -> str:
     return os.path.join(out, folder.name) if folder.name else out
+
+
+def _size(folder: PlannedFolder) -> int:
+    return sum(file.entry.size for file in folder.files)
 
 
 def _check(folders: Sequence[PlannedFolder]) -> dict[str, tuple[str, ...]]:
@@ -189,16 +194,13 @@ def _fill(
 ) -> None:
     """Write folders, given as path -> plan, and count what is there afterwards.
 
-    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the count is not that of the plan.
+    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the count is not the planned one.
     """
     batches: list[_Batch] = []
     # All folders come before all links: no file can then be written through a link out of its folder.
     for root, folder in planned.items():
         _make(root, folder, parents[folder.name])
         batches += _batches(root, folder.files)
-    progress.start(
-        "write", files=sum(b.stop - b.start for b in batches), size=sum(batch.size for batch in batches)
-    )
     _run(batches, link, jobs, progress)
     for root, folder in planned.items():
         found = sum(len(names) for _, names in _names_below(root))

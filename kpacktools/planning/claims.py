@@ -177,7 +177,8 @@ class Claimer:
                 finding(
                     "double-claim",
                     artifact.where(folder),
-                    "is claimed by " + " and by ".join(f"{o.handler.name} ({o.distribution})" for o in owners),
+                    "is claimed by "
+                    + " and by ".join(f"{o.handler.name} ({o.distribution})" for o in owners),
                     "uninstall one of the distributions, or make one handler's place narrower",
                     sources=[owner.distribution for owner in owners],
                 )

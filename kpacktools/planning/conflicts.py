@@ -85,7 +85,9 @@ def conflict(contest: Contest, digests: Digests) -> Finding:
 
 def _hint(contest: Contest, distinct: Sequence[Candidate]) -> str:
     if _only_line_ends(distinct):
-        return "only the line ends differ (LF against CRLF): build on one platform, or set eol in .gitattributes"
+        return (
+            "only the line ends differ (LF against CRLF): build on one platform, or set eol in .gitattributes"
+        )
     first = contest.candidates[0]
     container = first.source.containers.get(first.entry.path.rpartition("/")[0])
     if first.claim is None and container is not None:
@@ -112,9 +114,7 @@ def _only_line_ends(candidates: Sequence[Candidate]) -> bool:
     return len(texts) == 1
 
 
-def type_conflicts(
-    files: Iterable[tuple[str, str]], folders: Mapping[str, str]
-) -> Iterator[Finding]:
+def type_conflicts(files: Iterable[tuple[str, str]], folders: Mapping[str, str]) -> Iterator[Finding]:
     """``path-type-conflict`` for every file whose destination is a folder elsewhere.
 
     ``files`` are (destination, source) pairs, ``folders`` maps every destination folder to one source in it.

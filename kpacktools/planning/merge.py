@@ -385,9 +385,7 @@ def _folders(
                         if winners[part.name, path].entry is not entry:
                             continue
                     elif offer.foreign:
-                        alone.append(
-                            Candidate(offer.shard, offer.source, entry, offer.claim, offer.foreign)
-                        )
+                        alone.append(Candidate(offer.shard, offer.source, entry, offer.claim, offer.foreign))
                     files.append(PlannedFile(path, tree, entry))
         files.sort(key=_dest)
         planned.append(PlannedFolder(part.name, part.key, tuple(files), layout.prefixes(part, artifacts)))
@@ -446,7 +444,7 @@ def _check_places(gathered: _Gathered) -> Iterator[Finding]:
         for dest, offers in folders.items():
             prefix = dest + "/" if dest else ""
             here = names.setdefault(dest, [])
-            inner = {name for name in here}
+            inner = set(here)
             for offer in offers:
                 for entry in offer.entries:
                     name = entry.path.rpartition("/")[2]

@@ -124,7 +124,9 @@ def _cell(items: Sequence[CheckedBundle], worst: dict[int, Severity], *, one_lin
 
 def _worst_by_bundle(report: Report) -> dict[int, Severity]:
     """id of a bundle -> the worst severity among its findings, under the report's policy."""
-    final: dict[tuple[str, str, str], Severity] = {(f.name, f.path, f.message): f.severity for f in report.findings}
+    final: dict[tuple[str, str, str], Severity] = {
+        (f.name, f.path, f.message): f.severity for f in report.findings
+    }
     order = list(Severity)
     worst: dict[int, Severity] = {}
     for item in report.bundles:
@@ -178,7 +180,9 @@ def _print_verdict(console: Console, report: Report) -> None:
     tally = ", ".join(_tally(report))
     if report.ok:
         line = Text("ok", style="bold green")
-        line.append(f"  {report.command}: {tally}" if tally else f"  {report.command}", style="not bold default")
+        line.append(
+            f"  {report.command}: {tally}" if tally else f"  {report.command}", style="not bold default"
+        )
     else:
         number = sum(f.severity is Severity.ERROR for f in report.findings)
         what = f"{number} error" + ("s" if number != 1 else "")

@@ -18,7 +18,15 @@ from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees import Tree
 from kpacktools.trees.directory import scan_directory
 
-__all__ = ["MANIFEST_NAME", "Artifact", "Prefix", "Shard", "is_staging_name", "open_shard", "open_shards_below"]
+__all__ = [
+    "MANIFEST_NAME",
+    "Artifact",
+    "Prefix",
+    "Shard",
+    "is_staging_name",
+    "open_shard",
+    "open_shards_below",
+]
 
 MANIFEST_NAME: Final = "artifact_manifest.txt"
 """The file that makes a folder an artifact directory: one stage prefix a line."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import ENGINES, STAGE, Build, names, only
 
+from builders import ENGINES, STAGE, Build, names, only
 from kpacktools.commands import inspect, merge, split
 from kpacktools.pipeline import Settings
 
@@ -124,7 +124,9 @@ def test_C15_a_reference_that_leaves_the_target_is_a_bad_path(
     shard.rocke("gfx942", kpack=path)
     assert "bad-path" in _inspect(shard, settings)
     provider = build("gfx950")
-    provider.kernel_provider("gfx950", library=path if path != "../gfx1100/x.kpack" else "../../gfx942/x.kpack")
+    provider.kernel_provider(
+        "gfx950", library=path if path != "../gfx1100/x.kpack" else "../../gfx942/x.kpack"
+    )
     assert "bad-path" in _inspect(provider, settings)
 
 
@@ -146,7 +148,9 @@ def test_C16_paths_below_a_target_are_preserved(build: Maker, tmp_path: Path, se
     assert split(str(shard.root), str(tmp_path / "out"), settings).ok
     root = tmp_path / "out/hipkernelprovider_lib_gfx942" / STAGE / ENGINES / "arch_content/aiter/deep/gfx942"
     found = {
-        os.path.relpath(os.path.join(where, name), root) for where, _, files in os.walk(root) for name in files
+        os.path.relpath(os.path.join(where, name), root)
+        for where, _, files in os.walk(root)
+        for name in files
     }
     assert found == set(paths)
 
@@ -169,7 +173,9 @@ def test_C18_the_cell_that_is_required_and_empty_is_a_gap(build: Maker, settings
     shard.rocke("gfx942")
     shard.rocke("gfx950")
     shard.kernel_provider("gfx942")
-    wanted = [f"{engine}:{key}" for engine in ("rocke", "hip_kernel_provider") for key in ("gfx942", "gfx950")]
+    wanted = [
+        f"{engine}:{key}" for engine in ("rocke", "hip_kernel_provider") for key in ("gfx942", "gfx950")
+    ]
     report = inspect([str(shard.root)], settings, wanted)
     assert [f.path for f in report.findings if f.name == "coverage-gap"] == ["hip_kernel_provider:gfx950"]
     from kpacktools.reports.text import as_text

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import STAGE, Build, code_object, contents, names, only
 
+from builders import STAGE, Build, code_object, contents, names, only
 from kpacktools.commands import MergeOptions, inspect, merge, split
 from kpacktools.findings import Severity
 from kpacktools.pipeline import Settings
@@ -122,9 +122,7 @@ def test_A4_content_for_a_target_that_nobody_else_was_built_for_is_taken(
     assert (tmp_path / "out/hipkernelprovider_lib_gfx906").is_dir()
 
 
-def test_A5_test_content_is_claimed_for_its_target(
-    build: Maker, tmp_path: Path, settings: Settings
-) -> None:
+def test_A5_test_content_is_claimed_for_its_target(build: Maker, tmp_path: Path, settings: Settings) -> None:
     shard = build("gfx942")
     shard.put("test_arch_content/hip-kernel-provider/unit/shared/gfx942/x", "anything")
     report = split(str(shard.root), str(tmp_path / "out"), settings)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import Build, code_object, contents, names, only
 
+from builders import Build, code_object, contents, names, only
 from kpacktools.commands import MergeOptions, WheelRun, inspect, merge, split, wheel
+from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
-from kpacktools.planning.wheelset import WheelOptions
 
 Maker = Callable[..., Build]
 
@@ -117,7 +117,11 @@ def test_B7_a_wheel_requires_its_parent_and_the_parent_is_built_too(
     shard.put("arch_content/aiter/gfx1100/k.co", code_object("gfx1100"))
     shard.put("arch_content/aiter/gfx1201/k.co", code_object("gfx1201"))
     report = wheel(
-        [str(shard.root)], str(tmp_path / "dist"), settings, WheelOptions("1.0"), WheelRun(devices=("gfx1100",))
+        [str(shard.root)],
+        str(tmp_path / "dist"),
+        settings,
+        WheelOptions("1.0"),
+        WheelRun(devices=("gfx1100",)),
     )
     assert report.ok
     assert [output.key for output in report.outputs] == ["gfx11", "gfx1100"]
@@ -139,9 +143,7 @@ def test_B12_a_device_takes_its_feature_variants_and_says_so(
     assert len(contents(tmp_path / "out/hipkernelprovider_lib_gfx942")) == 2
 
 
-def test_B13_a_familys_missing_members_are_reported(
-    build: Maker, tmp_path: Path, settings: Settings
-) -> None:
+def test_B13_a_familys_missing_members_are_reported(build: Maker, tmp_path: Path, settings: Settings) -> None:
     shard = build("gfx110X-all")
     for target in ("gfx1100", "gfx1101"):
         shard.put(f"arch_content/aiter/{target}/k.co", code_object(target))

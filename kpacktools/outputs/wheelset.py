@@ -25,7 +25,7 @@ from kpacktools.planning.merge import Input, below_prefix
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.targets import GENERIC, TargetTable
 
-__all__ = ["WheelOptions", "installed_files", "wheel_specs"]
+__all__ = ["PlannedWheel", "WheelOptions", "installed_files", "wheel_specs"]
 
 HOST_DISTRIBUTION: Final = "rocm-sdk-libraries"
 DEFAULT_OVERLAY: Final = "_rocm_sdk_libraries"
@@ -53,12 +53,26 @@ class WheelOptions:
     devel_links: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedWheel:
+    """One wheel of the set and the key that it is for."""
+
+    key: str
+    """Target key, or ``generic`` for the host's wheel."""
+    spec: WheelSpec
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payload, before compression."""
+        return sum(member.size for member in self.spec.files)
+
+
 def wheel_specs(
-    folders: Iterable[PlannedFolder],
+    folders: Sequence[PlannedFolder],
     options: WheelOptions,
     targets: TargetTable,
     installed: Callable[[], Installed],
-) -> tuple[tuple[WheelSpec, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[PlannedWheel, ...], tuple[Finding, ...]]:
     """The wheels of a set, and what is wrong with it.
 
     ``folders`` are those of an :class:`~kpacktools.planning.merge.OwnerLayout` plan; ``installed`` gives every
@@ -70,40 +84,30 @@ def wheel_specs(
         version = str(Version(options.version))
     except InvalidVersion:
         raise CallError(f"--version {options.version}: expected a version such as 7.15.0 (PEP 440)") from None
-    devices = [folder for folder in folders if folder.key != GENERIC and folder.files]
-    built = [folder.key for folder in devices]
+    devices = [folder.key for folder in folders if folder.key != GENERIC and folder.files]
     found: list[Finding] = []
-    specs = []
-    for folder in devices:
-        specs.append(
-            WheelSpec(
-                distribution=f"{options.dist_prefix}-{folder.key}",
-                version=version,
-                tags=(f"py3-none-{options.platform_tag}",),
-                build_tag=options.build_tag,
-                requires=tuple(_requires(folder.key, built, version, options, targets)),
-                summary=f"ROCm device code for {folder.key}",
-                files=tuple(_members(folder, options.overlay, installed, found)),
-                generated=_devel_links(folder, version, options),
-            )
-        )
+    wheels = []
     for folder in folders:
-        if folder.key == GENERIC and options.host is not None:
-            specs.append(
-                WheelSpec(
-                    distribution=options.host,
-                    version=version,
-                    tags=(f"py3-none-{options.platform_tag}",),
-                    build_tag=options.build_tag,
-                    requires=(),
-                    summary="ROCm libraries without device code",
-                    files=tuple(_members(folder, options.overlay, installed, found)),
-                    generated=((f"{options.overlay}/__init__.py", b""),),
-                )
-            )
+        is_host = folder.key == GENERIC
+        if not folder.files and not is_host:
+            continue
+        if is_host and options.host is None:
+            continue
+        spec = WheelSpec(
+            distribution=str(options.host) if is_host else f"{options.dist_prefix}-{folder.key}",
+            version=version,
+            tags=(f"py3-none-{options.platform_tag}",),
+            build_tag=options.build_tag,
+            requires=() if is_host else tuple(_requires(folder.key, devices, version, options, targets)),
+            summary="ROCm libraries without device code" if is_host else f"ROCm device code for {folder.key}",
+            files=tuple(_members(folder, options.overlay, installed, found)),
+            generated=_host_files(options) if is_host else _devel_links(folder, version, options),
+        )
+        wheels.append(PlannedWheel(folder.key, spec))
+    specs = [wheel.spec for wheel in wheels]
     found += _open_requirements(specs, options)
     found += _shared_files(specs)
-    return tuple(specs), tuple(found)
+    return tuple(wheels), tuple(found)
 
 
 def _pinned(name: str, version: str, pin: str) -> str:
@@ -180,9 +184,12 @@ def _followed(
     )
 
 
-def _devel_links(
-    folder: PlannedFolder, version: str, options: WheelOptions
-) -> tuple[tuple[str, bytes], ...]:
+def _host_files(options: WheelOptions) -> tuple[tuple[str, bytes], ...]:
+    """Only the host makes the overlay a package: a device's ``__init__.py`` would be a shared file."""
+    return ((f"{options.overlay}/__init__.py", b""),) if options.overlay else ()
+
+
+def _devel_links(folder: PlannedFolder, version: str, options: WheelOptions) -> tuple[tuple[str, bytes], ...]:
     """The manifest that ``rocm-sdk init`` reads to link device files into the devel tree beside the overlay."""
     if not options.devel_links or not options.overlay:
         return ()
@@ -194,8 +201,7 @@ def _devel_links(
     return ((f"{options.overlay}/.devel_links/{folder.key}.json", document.encode()),)
 
 
-def _open_requirements(specs: Iterable[WheelSpec], options: WheelOptions) -> Iterator[Finding]:
-    specs = list(specs)
+def _open_requirements(specs: Sequence[WheelSpec], options: WheelOptions) -> Iterator[Finding]:
     known = {canonicalize_name(spec.distribution) for spec in specs}
     known |= {canonicalize_name(name) for name in options.external}
     known.add(canonicalize_name(HOST_DISTRIBUTION))
