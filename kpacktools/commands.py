@@ -26,14 +26,20 @@ from kpacktools.pipeline import (
     input_reports,
     open_inputs,
     plan,
+    policy_notes,
+    primary_name,
     required,
     unknown_targets,
 )
-from kpacktools.planning.merge import ArtifactLayout, FlatLayout, Input, OwnerLayout, Plan, Selection
+from kpacktools.planning.exceptions import Exceptions
+from kpacktools.planning.layouts import ArtifactLayout, FlatLayout, OwnerLayout
+from kpacktools.planning.merge import Plan
+from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry, load_registry
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.targets import TargetTable
 from kpacktools.trees.shards import Prefix
+from kpacktools.trees.shardsfile import read_shards_file
 
 __all__ = ["MergeOptions", "inspect", "merge", "split", "wheel"]
 
@@ -50,6 +56,8 @@ class MergeOptions:
     replace: bool = False
     dry_run: bool = False
     prefix: Prefix = field(default_factory=Prefix)
+    shards_file: str | None = None
+    primary: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,25 @@ class _Run:
         )
         if plan is not None:
             report = replace(report, counts=plan.counts, notes=plan.notes)
-        return conclude(report, self.settings)
+        notes = (*report.notes, *policy_notes(self.inputs, checks, self.settings.policy))
+        return conclude(replace(report, notes=notes), self.settings)
+
+    def check(self) -> Checks:
+        """Check everything, the policy's required content included."""
+        checks = check(self.inputs, self.registry, self.targets, self.settings)
+        wanted = [Requirement.parse(text, self.targets) for text in self.settings.policy.required]
+        return replace(checks, findings=checks.findings + tuple(required(wanted, checks, self.registry)))
+
+    def refuse_nested(self, out: str) -> None:
+        """Refuse an output inside an input, which would be its own input the next time.
+
+        Raises :class:`~kpacktools.errors.CallError`.
+        """
+        target = os.path.realpath(out)
+        for item in self.inputs:
+            source = os.path.realpath(item.shard.path)
+            if target == source or target.startswith(source + os.sep):
+                raise CallError(f"-o {out} lies in the input {item.shard.path}: write beside it")
 
     def refused(self) -> Report | None:
         """The report of a run that stops before any file is read: targets that nobody knows."""
@@ -84,14 +110,22 @@ class _Run:
 
 
 def _start(
-    command: str, paths: Sequence[str], settings: Settings, prefix: Prefix, *, any_depth: bool = False
+    command: str,
+    paths: Sequence[str],
+    settings: Settings,
+    prefix: Prefix,
+    shards_file: str | None = None,
+    *,
+    any_depth: bool = False,
 ) -> _Run:
     registry = load_registry()
     targets = settings.policy.targets()
-    settings.progress.start(f"scanning {len(paths)} inputs")
-    shards = open_inputs(paths, targets, prefix, any_depth=any_depth)
-    shards.sort(key=lambda shard: (shard.name, shard.path))  # the order of arguments changes nothing
-    return _Run(command, settings, registry, targets, claim(shards, registry, targets))
+    entries = () if shards_file is None else read_shards_file(shards_file, targets)
+    settings.progress.start(f"scanning {len(paths) + len(entries)} inputs")
+    shards = open_inputs(paths, targets, prefix, entries=entries, any_depth=any_depth)
+    if not shards:
+        raise CallError(f"{command}: no input is named, neither as an argument nor in --shards FILE")
+    return _Run(command, settings, registry, targets, claim(shards, registry, targets, settings.policy))
 
 
 def inspect(
@@ -106,7 +140,7 @@ def inspect(
     """
     wanted = [Requirement.parse(text, settings.policy.targets()) for text in requirements]
     run = _start("inspect", paths, settings, prefix, any_depth=True)
-    checks = check(run.inputs, run.registry, run.targets, settings)
+    checks = run.check()
     gaps = tuple(required(wanted, checks, run.registry))
     report = run.report(replace(checks, findings=checks.findings + gaps))
     files = sum(item.files for item in report.inputs)
@@ -134,15 +168,20 @@ def merge(
 def _write_folders(
     command: str, paths: Sequence[str], out: str, settings: Settings, options: MergeOptions
 ) -> Report:
-    _refuse_nested(paths, out, allow_same=False)
-    run = _start(command, paths, settings, options.prefix)
+    run = _start(command, paths, settings, options.prefix, options.shards_file)
+    run.refuse_nested(out)
     if refused := run.refused():
         return refused
     devices = tuple(run.targets.device(text) for text in options.devices)
     selection = Selection(devices, none_expected=settings.policy.none_expected)
     layout = FlatLayout() if options.flatten else ArtifactLayout()
-    planned = plan(run.inputs, layout, selection, run.targets, settings.jobs)
-    report = run.report(check(run.inputs, run.registry, run.targets, settings), planned)
+    exceptions = Exceptions(
+        foreign=settings.policy.foreign,
+        generic=settings.policy.generic,
+        primary=primary_name(options.primary, [item.shard for item in run.inputs]),
+    )
+    planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions)
+    report = run.report(run.check(), planned)
     if not report.ok:
         return report
     kind = "prefix" if options.flatten else "artifact"
@@ -177,15 +216,6 @@ def _write_folders(
     )
 
 
-def _refuse_nested(paths: Sequence[str], out: str, *, allow_same: bool) -> None:
-    """An output inside an input would be its own input the next time; an input inside OUT could be replaced."""
-    target = os.path.realpath(out)
-    for path in paths:
-        source = os.path.realpath(path)
-        if target.startswith(source + os.sep) or (target == source and not allow_same):
-            raise CallError(f"-o {out} lies in the input {path}: write beside it")
-
-
 @dataclass(frozen=True, slots=True)
 class WheelRun:
     """What the wheel command selects, beyond the options of the set."""
@@ -196,6 +226,7 @@ class WheelRun:
     dry_run: bool = False
     replace: bool = False
     prefix: Prefix = field(default_factory=Prefix)
+    shards_file: str | None = None
 
 
 def wheel(
@@ -209,8 +240,9 @@ def wheel(
 
     Raises :class:`~kpacktools.errors.CallError`.
     """
-    _refuse_nested(sources, dist, allow_same=False)
-    run = _start("wheel", sources, settings, selected.prefix)
+    run = _start("wheel", sources, settings, selected.prefix, selected.shards_file)
+    run.refuse_nested(dist)
+    options = replace(options, external=(*options.external, *settings.policy.external))
     if refused := run.refused():
         return refused
     selection = Selection(
@@ -221,10 +253,10 @@ def wheel(
         generic=options.host is not None,
         none_expected=settings.policy.none_expected,
     )
-    planned = plan(run.inputs, OwnerLayout(), selection, run.targets, settings.jobs)
+    exceptions = Exceptions(foreign=settings.policy.foreign, generic=settings.policy.generic)
+    planned = plan(run.inputs, OwnerLayout(), selection, run.targets, settings.jobs, exceptions)
     wheels, findings = wheel_specs(planned.folders, options, run.targets, lambda: installed_files(run.inputs))
-    checks = check(run.inputs, run.registry, run.targets, settings)
-    report = run.report(checks, replace(planned, findings=planned.findings + findings))
+    report = run.report(run.check(), replace(planned, findings=planned.findings + findings))
     if not report.ok:
         return report
     if selected.dry_run:

@@ -42,13 +42,21 @@ _TABLE: Final = (
     Kind("content-conflict", E, "Two inputs offer one path with different bytes."),
     Kind("path-type-conflict", E, "One path is a file in one place and a folder in another."),
     Kind("case-collision", E, "Two paths differ only in upper and lower case."),
+    Kind("host-set-mismatch", W, "The generic halves of the shards hold different sets of files."),
+    Kind(
+        "generic-superseded",
+        W,
+        "A policy lets the primary shard's generic file be taken instead of this one.",
+    ),
     Kind("foreign-target", E, "A shard holds content for a target that another shard was built for."),
     Kind("double-claim", E, "Two handlers claim the same content."),
+    Kind("mixed-runs", W, "The shards come from different build runs."),
     # Unplaced content
     Kind("unclaimed-target-content", E, "A folder holds content of a target, and no handler claims it."),
     Kind("unknown-target", E, "A folder is named like a target that nobody knows."),
     Kind("target-named-folder", I, "A folder outside every engine is named like a target; it stays generic."),
     Kind("device-code-in-generic", E, "A kpack or code object would end up in the generic part."),
+    Kind("kpack-outside-arch-content", W, "A kpack lies outside arch_content; it goes with its target."),
     Kind("special-file", E, "A FIFO, device or socket is among the content."),
     Kind("nested-target", W, "Another target's folder lies inside a target's folder."),
     # Completeness
@@ -76,6 +84,8 @@ _TABLE: Final = (
     Kind("symlink-dangling", W, "A symbolic link leads nowhere."),
     Kind("path-too-long", W, "A path is too long for some systems once it is installed."),
     Kind("unportable-name", W, "A name holds characters that Windows cannot store."),
+    # Host side
+    Kind("plugin-shadowed", E, "A folder hides a hipDNN engine plugin of the same name."),
     # Wheels
     Kind("wheel-shared-file", E, "Two wheels of one set own the same path."),
     Kind("wheel-dependency-open", E, "A wheel requires a distribution that is neither built nor external."),

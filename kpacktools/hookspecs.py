@@ -136,8 +136,11 @@ class Handler:
     engines: Sequence[str] = ()
     """The engine's folder names below ``arch_content``; the first is the engine's name in reports."""
     containers: Sequence[str] = ()
-    """Further folders that hold ``<target>`` folders, as POSIX paths matched on whole components at any
-    depth, such as ``aiter_meta/hsa``."""
+    """Further folders that hold ``<target>`` folders, or files that :meth:`target_of_file` knows, as POSIX paths
+    matched on whole components at any depth, such as ``aiter_meta/hsa``."""
+    file_names: Sequence[str] = ()
+    """Names of files that are the engine's wherever they lie, as :mod:`fnmatch` patterns that hold ``gfx``, such
+    as ``*MIOpenCK*_gfx*.so``; :meth:`target_of_file` is asked about each."""
     summary: str = ""
     """What it claims, in one line, for ``kpacktools handlers``."""
 
@@ -152,6 +155,14 @@ class Handler:
         Names that do not look like a target are plain folders.
         """
         return folder
+
+    def target_of_file(self, path: str, targets: TargetTable) -> str | None:
+        """The target that a file's name spells, for engines that keep files of all targets in one folder.
+
+        ``path`` is relative to the container (just the name for a match of ``file_names``). None where the name
+        carries no target; a name that nobody knows becomes ``unknown-target``.
+        """
+        return None
 
     def check(self, bundle: Bundle, content: Content) -> Checked:
         """Check one bundle. Must not raise for bad input: whatever is wrong with it is a finding."""

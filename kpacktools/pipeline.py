@@ -12,21 +12,31 @@ from dataclasses import dataclass, replace
 
 from kpacktools.checks.bundles import CheckedBundle, check_bundle
 from kpacktools.checks.generic import check_generic
+from kpacktools.checks.host import shadowed_plugins
 from kpacktools.checks.paths import check_names
 from kpacktools.digests import digests_of
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding, sort_findings, with_severity
-from kpacktools.hookspecs import Bundle, Depth
-from kpacktools.planning.claims import Claimer, bundles_of
-from kpacktools.planning.merge import Input, Layout, Plan, Selection, plan_merge
+from kpacktools.hookspecs import Bundle, Depth, Handler
+from kpacktools.hostfile import build_id_of
+from kpacktools.planning.claims import OPAQUE, Claimer, bundles_of
+from kpacktools.planning.exceptions import Exceptions
+from kpacktools.planning.layouts import Layout
+from kpacktools.planning.merge import Look, Plan, plan_merge
+from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry
 from kpacktools.policy import NO_POLICY, Policy
 from kpacktools.progress import SILENT, Progress
 from kpacktools.reports.model import InputReport, Report
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees.shards import Prefix, Shard, open_shard, open_shards_below
+from kpacktools.trees.shardsfile import ShardEntry
 
 __all__ = ["Checks", "Requirement", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
+
+
+OPAQUE_HANDLER = Handler()
+"""Checks nothing but what the core checks of any bundle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +89,15 @@ class Checks:
 
 
 def open_inputs(
-    paths: Sequence[str], targets: TargetTable, prefix: Prefix = Prefix(), *, any_depth: bool = False
-) -> list[Shard]:
-    """Open the shards that some paths name, under names that tell them apart.
+    paths: Sequence[str],
+    targets: TargetTable,
+    prefix: Prefix = Prefix(),
+    *,
+    entries: Sequence[ShardEntry] = (),
+    any_depth: bool = False,
+) -> tuple[Shard, ...]:
+    """Open the shards that some paths and the entries of a shards file name, in the order of their names, which
+    tell them apart and do not depend on the order of arguments.
 
     ``any_depth`` also takes folders above or inside shards, as ``inspect`` does.
 
@@ -89,22 +105,48 @@ def open_inputs(
     """
     seen: dict[str, str] = {}
     shards: list[Shard] = []
-    for path in paths:
-        real = os.path.realpath(path)
+    for entry in (*(ShardEntry(path) for path in paths), *entries):
+        real = os.path.realpath(entry.path)
         if real in seen:
-            raise CallError(f"{path} is named twice" + (f" (as {seen[real]})" if seen[real] != path else ""))
-        seen[real] = path
-        if any_depth:
-            shards += open_shards_below(path, targets, prefix)
-        else:
-            shards.append(open_shard(path, targets, prefix))
+            also = f" (as {seen[real]})" if seen[real] != entry.path else ""
+            raise CallError(f"{entry.path} is named twice{also}")
+        seen[real] = entry.path
+        if any_depth and entry.name is None:
+            shards += open_shards_below(entry.path, targets, prefix)
+            continue
+        shard = open_shard(entry.path, targets, prefix)
+        shards.append(
+            replace(
+                shard,
+                name=entry.name or shard.name,
+                targets=shard.targets if entry.targets is None else entry.targets,
+                run=entry.run,
+            )
+        )
     names = [shard.name for shard in shards]
-    return [replace(s, name=s.path) if names.count(s.name) > 1 else s for s in shards]
+    named = [replace(s, name=s.path) if names.count(s.name) > 1 else s for s in shards]
+    return tuple(sorted(named, key=lambda shard: (shard.name, shard.path)))
 
 
-def claim(shards: Iterable[Shard], registry: Registry, targets: TargetTable) -> tuple[Input, ...]:
+def primary_name(primary: str | None, shards: Sequence[Shard]) -> str | None:
+    """The name of the shard that ``--primary`` means, by its name or path.
+
+    Raises :class:`~kpacktools.errors.CallError` where it is none of the inputs.
+    """
+    if primary is None:
+        return None
+    for shard in shards:
+        if primary == shard.name or os.path.realpath(primary) == os.path.realpath(shard.path):
+            return shard.name
+    names = ", ".join(shard.name for shard in shards)
+    raise CallError(f"--primary {primary}: no such shard; the inputs are {names}")
+
+
+def claim(
+    shards: Iterable[Shard], registry: Registry, targets: TargetTable, policy: Policy = NO_POLICY
+) -> tuple[Input, ...]:
     """Claim every artifact of every shard."""
-    claimer = Claimer(registry, targets)
+    claimer = Claimer(registry, targets, policy.opaque)
     return tuple(
         Input(shard, tuple(claimer.claim(artifact) for artifact in shard.artifacts)) for shard in shards
     )
@@ -131,11 +173,13 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
             found += check_names(claimed.artifact)
             bundles += bundles_of(claimed, item.shard.name)
     found += _broken_plugins(registry, inputs)
+    found += _mixed_runs(inputs)
+    found += shadowed_plugins(inputs)
     size = sum(entry.size for bundle in bundles for entry in bundle.entries)
     settings.progress.start("checking", files=len(bundles), size=size)
 
     def one(bundle: Bundle) -> CheckedBundle:
-        handler = registry.by_name(bundle.handler).handler
+        handler = OPAQUE_HANDLER if bundle.handler == OPAQUE else registry.by_name(bundle.handler).handler
         result = check_bundle(bundle, handler, settings.depth, targets)
         settings.progress.advance(files=1, size=result.size)
         return result
@@ -145,6 +189,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
             executor.submit(lambda c: list(check_generic(c, settings.depth)), claimed)
             for item in inputs
             for claimed in item.artifacts
+            if settings.policy.neutral_rule(claimed.artifact.name, claimed.artifact.component) is None
         ]
         # Largest first: the last task to finish should be a small one.
         order = sorted(range(len(bundles)), key=lambda i: -sum(e.size for e in bundles[i].entries))
@@ -155,6 +200,39 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     for result in checked:
         found += result.findings
     return Checks(checked, tuple(found))
+
+
+def policy_notes(inputs: Sequence[Input], checks: Checks, policy: Policy) -> list[str]:
+    """The reasons of exceptions that let something through unchecked."""
+    notes = []
+    for engine in sorted({item.bundle.engine for item in checks.bundles if item.bundle.handler == OPAQUE}):
+        notes.append(f"policy [engines.{engine}]: split by folder and not checked: {policy.opaque[engine]}")
+    artifacts = {(c.artifact.name, c.artifact.component) for item in inputs for c in item.artifacts}
+    for name, component in sorted(artifacts):
+        rule = policy.neutral_rule(name, component)
+        if rule is not None:
+            notes.append(
+                f"policy [[neutral]]: device code may stay generic in {name}_{component}: {rule.reason}"
+            )
+    return notes
+
+
+def _mixed_runs(inputs: Sequence[Input]) -> list[Finding]:
+    runs: dict[str, list[str]] = {}
+    for item in inputs:
+        if item.shard.run is not None:
+            runs.setdefault(item.shard.run, []).append(item.shard.name)
+    if len(runs) < 2:
+        return []
+    listed = "; ".join(f"run {run}: {', '.join(names)}" for run, names in sorted(runs.items()))
+    return [
+        finding(
+            "mixed-runs",
+            ", ".join(sorted(runs)),
+            f"the shards come from {len(runs)} build runs: {listed}",
+            "take all shards of a release from one run",
+        )
+    ]
 
 
 def _broken_plugins(registry: Registry, inputs: Sequence[Input]) -> list[Finding]:
@@ -203,11 +281,17 @@ def required(requirements: Iterable[Requirement], checks: Checks, registry: Regi
 
 
 def plan(
-    inputs: Sequence[Input], layout: Layout, selection: Selection, targets: TargetTable, jobs: int
+    inputs: Sequence[Input],
+    layout: Layout,
+    selection: Selection,
+    targets: TargetTable,
+    jobs: int,
+    exceptions: Exceptions = Exceptions(),
 ) -> Plan:
     """Plan the outputs; reads only files that several inputs offer."""
     with ThreadPoolExecutor(jobs) as executor:
-        return plan_merge(inputs, layout, selection, targets, lambda files: digests_of(files, executor))
+        look = Look(lambda files: digests_of(files, executor), build_id_of)
+        return plan_merge(inputs, layout, selection, targets, look, exceptions)
 
 
 def conclude(report: Report, settings: Settings) -> Report:

@@ -1,4 +1,7 @@
-"""The policy file: what a project declares about its own releases. TOML, unknown keys rejected."""
+"""The policy file: what a project declares about its own releases. TOML, unknown keys rejected.
+
+Every exception carries a reason, which the report repeats: nothing is let through in silence.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,19 @@ else:
 
 from kpacktools.errors import CallError
 from kpacktools.findings import KINDS, Severity
-from kpacktools.targets import TargetTable, default_targets
+from kpacktools.planning.exceptions import ForeignRule, GenericRule
+from kpacktools.targets import TargetTable, UnknownTargetError, default_targets
 
-__all__ = ["NO_POLICY", "Policy", "load_policy"]
+__all__ = ["NO_POLICY", "NeutralRule", "Policy", "load_policy"]
+
+
+@dataclass(frozen=True, slots=True)
+class NeutralRule:
+    """``[[neutral]]``: an artifact whose device code serves every target and may stay generic."""
+
+    artifact: str
+    reason: str
+    component: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +40,15 @@ class Policy:
     """Finding name -> severity; None drops the finding."""
     none_expected: frozenset[str] | None = frozenset()
     """Devices that may be asked for in vain; None allows it for all."""
+    required: tuple[str, ...] = ()
+    external: tuple[str, ...] = ()
     processors: frozenset[str] = frozenset()
     owners: Mapping[str, str] = field(default_factory=dict)
+    opaque: Mapping[str, str] = field(default_factory=dict)
+    """Engine -> the reason why it may be split unchecked."""
+    generic: tuple[GenericRule, ...] = ()
+    foreign: tuple[ForeignRule, ...] = ()
+    neutral: tuple[NeutralRule, ...] = ()
 
     def targets(self) -> TargetTable:
         """The targets that a run under this policy knows."""
@@ -36,10 +56,15 @@ class Policy:
         if not (self.processors or self.owners):
             return table
         return replace(
-            table,
-            processors=table.processors | self.processors,
-            owners={**table.owners, **self.owners},
+            table, processors=table.processors | self.processors, owners={**table.owners, **self.owners}
         )
+
+    def neutral_rule(self, artifact: str, component: str) -> NeutralRule | None:
+        """The rule that lets an artifact's device code stay generic."""
+        for rule in self.neutral:
+            if rule.artifact == artifact and rule.component in (None, component):
+                return rule
+        return None
 
 
 NO_POLICY = Policy()
@@ -48,8 +73,8 @@ NO_POLICY = Policy()
 def load_policy(path: str | None) -> Policy:
     """Read a policy file; the default policy for None.
 
-    Raises :class:`~kpacktools.errors.CallError` for a file that cannot be read, is not TOML, or does not follow
-    the schema (``kpacktools/manifests/policy.schema.json``).
+    Raises :class:`~kpacktools.errors.CallError` for a file that cannot be read, is not TOML, does not follow the
+    schema (``kpacktools/manifests/policy.schema.json``), or names findings or targets that do not exist.
     """
     if path is None:
         return NO_POLICY
@@ -68,6 +93,19 @@ def load_policy(path: str | None) -> Policy:
     unknown = sorted(set(data.get("severity", ())) - set(KINDS))
     if unknown:
         raise CallError(f"--policy {path}: [severity] names no finding: {', '.join(unknown)}")
+    policy = _policy(data)
+    try:
+        for rule in policy.foreign:
+            for key in rule.keys:
+                policy.targets().key(key)
+        for owner in policy.owners.values():
+            policy.targets().key(owner)
+    except UnknownTargetError as error:
+        raise CallError(f"--policy {path}: {error}") from None
+    return policy
+
+
+def _policy(data: Mapping[str, Any]) -> Policy:
     none_expected = data.get("none_expected", ())
     targets = data.get("targets", {})
     return Policy(
@@ -76,6 +114,23 @@ def load_policy(path: str | None) -> Policy:
             for name, severity in data.get("severity", {}).items()
         },
         none_expected=None if none_expected is True else frozenset(none_expected or ()),
+        required=tuple(data.get("required", ())),
+        external=tuple(data.get("external", ())),
         processors=frozenset((*targets.get("processors", ()), *targets.get("generics", ()))),
         owners=data.get("owners", {}),
+        opaque={
+            name: engine["reason"] for name, engine in data.get("engines", {}).items() if engine["opaque"]
+        },
+        generic=tuple(
+            GenericRule(item["artifact"], tuple(item["paths"]), item["reason"], item.get("component"))
+            for item in data.get("generic", ())
+        ),
+        foreign=tuple(
+            ForeignRule(item["engine"], tuple(item["keys"]), item["reason"])
+            for item in data.get("foreign", ())
+        ),
+        neutral=tuple(
+            NeutralRule(item["artifact"], item["reason"], item.get("component"))
+            for item in data.get("neutral", ())
+        ),
     )

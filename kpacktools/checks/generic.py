@@ -28,9 +28,7 @@ def check_generic(claimed: ClaimedArtifact, depth: Depth) -> Iterator[Finding]:
     artifact = claimed.artifact
     reported: set[str] = set()
     for folder, entries in artifact.tree.folders.items():
-        if folder in claimed.folders:
-            continue
-        for entry in entries:
+        for entry in claimed.generic(folder, entries):
             if not is_file(entry):
                 continue
             kind, built_for = _look(claimed, entry, depth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,23 +15,42 @@ EPILOG = """\b
 Examples:
   kpacktools merge shards/gfx942 shards/gfx950 -o merged
   kpacktools merge shards/* -o merged --dry-run
-  kpacktools merge shards/* -o prefix --flatten --link hardlink"""
+  kpacktools merge shards/* -o prefix --flatten --link hardlink
+  kpacktools merge --shards release.toml --primary gfx942 --policy policy.toml -o merged"""
 
 
 @click.command("merge", epilog=EPILOG)
-@click.argument("shards", nargs=-1, required=True, metavar="SHARD...")
+@click.argument("shards", nargs=-1, metavar="[SHARD]...")
 @click.option(
     "-o", "--output", "out", required=True, metavar="OUT", help="Folder for the artifact directories."
+)
+@click.option(
+    "--shards", "shards_file", metavar="FILE", help="TOML file that lists shards: name, path, targets, run."
+)
+@click.option(
+    "--primary",
+    metavar="SHARD",
+    help="Shard (name or path) whose generic files are taken where a policy's [[generic]] lines say so.",
 )
 @click.option("--flatten", is_flag=True, help="Make OUT one install prefix instead.")
 @folder_options
 @prefix_options
 @run_options()
-def command(shards: tuple[str, ...], out: str, flatten: bool, **options: Any) -> int:
+def command(
+    shards: tuple[str, ...],
+    out: str,
+    flatten: bool,
+    shards_file: str | None,
+    primary: str | None,
+    **options: Any,
+) -> int:
     """Merge per-architecture builds (SHARD...) into OUT; every kpack stays byte for byte one of the inputs.
 
     A SHARD is a folder of artifact directories, one artifact directory, or an install prefix.
     """
     settings = settings_from(options)
-    report = commands.merge(shards, out, settings, merge_options_from(options, flatten=flatten))
+    merge_options = replace(
+        merge_options_from(options, flatten=flatten), shards_file=shards_file, primary=primary
+    )
+    report = commands.merge(shards, out, settings, merge_options)
     return emit(report, options["shown"], settings)

@@ -20,9 +20,12 @@ Examples:
 
 
 @click.command("wheel", epilog=EPILOG)
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @click.option("-o", "--output", "dist", required=True, metavar="DIST", help="Folder for the wheels.")
 @click.option("--version", "version", metavar="V", help="Version of every wheel of the set.")
+@click.option(
+    "--shards", "shards_file", metavar="FILE", help="TOML file that lists sources: name, path, targets, run."
+)
 @click.option(
     "--device",
     "devices",
@@ -127,6 +130,7 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
         components=components,
         dry_run=options["dry_run"],
         replace=options["replace"],
+        shards_file=options["shards_file"],
         prefix=prefix_from(options["artifacts"], components[0] if components else None, options["stage"]),
     )
     report = commands.wheel(sources, dist, settings, wheel_options, selected)

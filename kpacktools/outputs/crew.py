@@ -128,7 +128,11 @@ class SharedDigest:
     def update(self, block: bytes) -> None:
         """Add a block; returns at once if somebody else can hash it."""
         self._blocks.append(block)
-        if self._crew.idle and len(self._blocks) <= _HANDED_OVER:
+        if len(self._blocks) > _HANDED_OVER:
+            self._drain()
+        elif self._hashing.locked():
+            pass  # by somebody who goes on with this block
+        elif self._crew.idle:
             self._crew.submit(self._drain)
         else:
             self._drain()
@@ -142,3 +146,10 @@ class SharedDigest:
         with self._hashing:
             while self._blocks:
                 self._digest.update(self._blocks.popleft())
+
+
+def _run(call: Callable[[], T], outcome: Future[T]) -> None:
+    try:
+        outcome.set_result(call())
+    except Exception as error:  # noqa: BLE001 (raised where the outcome is asked for)
+        outcome.set_exception(error)

@@ -22,6 +22,7 @@ from kpacktools.outputs.staging import State, is_staging_name, is_vacant, refusa
 from kpacktools.outputs.transfer import LinkMode, OpenFolder
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.progress import SILENT, Progress
+from kpacktools.trees import is_link
 
 __all__ = ["MANIFEST_NAME", "Comparison", "WrittenFolder", "compare_folder", "write_folders"]
 
@@ -192,9 +193,9 @@ def _fill(
     jobs: int,
     progress: Progress,
 ) -> None:
-    """Write folders, given as path -> plan, and count what is there afterwards.
+    """Write folders, given as path -> plan.
 
-    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the count is not the planned one.
+    Raises :class:`OSError` and :class:`~kpacktools.errors.CallError`.
     """
     batches: list[_Batch] = []
     # All folders come before all links: no file can then be written through a link out of its folder.
@@ -203,13 +204,29 @@ def _fill(
         batches += _batches(root, folder.files)
     _run(batches, link, jobs, progress)
     for root, folder in planned.items():
-        found = sum(len(names) for _, names in _names_below(root))
-        expected = len(folder.files) + (folder.manifest is not None)
-        if found != expected:
-            raise CallError(
-                f"{folder.name or 'the output'} got {found} files where the plan has {expected}; "
-                "nothing was moved into place"
-            )
+        _verify(root, folder)
+
+
+def _verify(root: str, folder: PlannedFolder) -> None:
+    """The last guard before anything is renamed: what was written is what was planned, file by file.
+
+    This is also where a hard link to a file that changed since the scan is found. One thread does it at the
+    end: a second short call per file in the workers would have them wait for each other.
+
+    Raises :class:`OSError` and :class:`~kpacktools.errors.CallError`.
+    """
+    found = sum(len(names) for _, names in _names_below(root))
+    expected = len(folder.files) + (folder.manifest is not None)
+    if found != expected:
+        raise CallError(
+            f"{folder.name or 'the output'} got {found} files where the plan has {expected}; "
+            "nothing was moved into place"
+        )
+    with OpenFolder(root) as opened:
+        for file in folder.files:
+            status = os.stat(opened.prefix + file.dest, dir_fd=opened.fd, follow_symlinks=False)
+            if status.st_size != file.entry.size and not is_link(file.entry):
+                raise transfer.changed(file)
 
 
 def _make(root: str, folder: PlannedFolder, parents: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
@@ -96,14 +97,15 @@ def check_names(members: Iterable[Member]) -> None:
 
     Raises :class:`ValueError` that names the first.
     """
-    seen = set()
-    for member in members:
-        name = member.arcname
-        if _BAD_NAME.search(name) is not None or len(name) > _LONGEST_NAME:
-            raise ValueError(f"not a relative POSIX path that an archive can hold: {name!r}")
-        if name in seen:
-            raise ValueError(f"two members have one name: {name!r}")
-        seen.add(name)
+    names = [member.arcname for member in members]
+    # One search over all names together, of which a slash between two neither hides nor makes a bad one.
+    if names and (max(map(len, names)) > _LONGEST_NAME or _BAD_NAME.search("/".join(names)) is not None):
+        for name in names:
+            if len(name) > _LONGEST_NAME or _BAD_NAME.search(name) is not None:
+                raise ValueError(f"not a relative POSIX path that an archive can hold: {name!r}")
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise ValueError(f"two members have one name: {twice!r}")
 
 
 def read(member: Member) -> bytes:

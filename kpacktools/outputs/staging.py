@@ -256,14 +256,15 @@ def clean_stale(place: str) -> None:
     except OSError:
         return
     for folder in found:
+        path = os.path.join(folder, _LOCK)
         with suppress(OSError):
             try:
-                lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+                lock = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
             except FileNotFoundError:
                 # Killed before it had a lock, or about to take one: in that case it starts over.
                 os.rmdir(folder)
                 continue
-            if _take_lock(lock, wait=False):
+            if _take_lock(lock, wait=False) and _is_at(lock, path):
                 _end(folder, lock)
             else:
                 os.close(lock)
@@ -289,11 +290,18 @@ def _begin(place: str) -> tuple[str, int]:
                 os.rmdir(folder)
             raise
         _take_lock(lock, wait=True)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock), os.stat(path)):
-                return folder, lock
+        if _is_at(lock, path):
+            return folder, lock
         os.close(lock)
-    raise FileNotFoundError(errno.ENOENT, "the folder is removed again and again", place)
+    raise FileNotFoundError(errno.ENOENT, "it is removed by others again and again", place)
+
+
+def _is_at(lock: int, path: str) -> bool:
+    """True while an open file has its path: its folder may be gone by the time the lock is had."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _end(folder: str, lock: int) -> None:
@@ -308,7 +316,8 @@ def _end(folder: str, lock: int) -> None:
             os.close(lock)
             held = False
         os.unlink(path)
-        os.rmdir(folder)
+        with suppress(FileNotFoundError):  # another run may find it empty first
+            os.rmdir(folder)
     except OSError as error:
         _logger.warning("%s could not be removed: %s", folder, error.strerror or error)
     finally:

@@ -21,6 +21,7 @@ from kpacktools.planning.plan import PlannedFile
 __all__ = [
     "LinkMode",
     "OpenFolder",
+    "changed",
     "clone",
     "copy_extent",
     "copy_file",
@@ -102,8 +103,8 @@ def put_file(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -
     Hard links keep the input's mode, and become copies where the file system refuses them. Copies have the
     input's permission bits, and are readable and writable by their owner. Links are made as they are stored.
 
-    Raises :class:`~kpacktools.errors.CallError` where the file is not what was scanned, where something is at
-    the destination, and for whatever else the system refuses.
+    Raises :class:`~kpacktools.errors.CallError` where the file that is copied is not what was scanned, where
+    something is at the destination, and for whatever else the system refuses.
     """
     mode = file.entry.mode
     try:
@@ -111,7 +112,7 @@ def put_file(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -
             source = file.tree.local_path(file.entry.path)
             if source is None:
                 stream_file(file, folder, name)
-            elif link != "hardlink" or not hard_link(file, source, folder, name):
+            elif link != "hardlink" or not hard_link(source, folder, name):
                 copy_file(file, source, folder, name, share=link != "copy")
         elif stat.S_ISLNK(mode):
             soft_link(file, folder, name)
@@ -122,21 +123,18 @@ def put_file(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -
         raise CallError(f"{_where(file)} could not be written to {file.dest}: {reason}") from error
 
 
-def hard_link(file: PlannedFile, source: str, folder: OpenFolder, name: str) -> bool:
+def hard_link(source: str, folder: OpenFolder, name: str) -> bool:
     """Make a hard link to ``source``; False where the file system has none to give.
 
-    Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the size is not the planned one.
+    Raises :class:`OSError`.
     """
-    path = folder.prefix + name
     near, source_fd = folder.source(source)
     try:
-        os.link(near, path, src_dir_fd=source_fd, dst_dir_fd=folder.fd)
+        os.link(near, folder.prefix + name, src_dir_fd=source_fd, dst_dir_fd=folder.fd)
     except OSError as error:
         if error.errno in _NO_HARD_LINK:
             return False
         raise
-    if os.stat(path, dir_fd=folder.fd).st_size != file.entry.size:
-        raise _changed(file)
     return True
 
 
@@ -161,7 +159,7 @@ def copy_file(file: PlannedFile, source: str, folder: OpenFolder, name: str, *, 
     try:
         found = os.fstat(reader)
         if found.st_size != size or not stat.S_ISREG(found.st_mode):
-            raise _changed(file)
+            raise changed(file)
         writer = _create(folder, name)
         try:
             if not (share and clone(reader, writer)):
@@ -169,12 +167,12 @@ def copy_file(file: PlannedFile, source: str, folder: OpenFolder, name: str, *, 
                 end = 0
                 for start, end in _extents(reader, found):
                     if copy_extent(reader, writer, start, end, ways) != end:
-                        raise _changed(file)
+                        raise changed(file)
                 if end != size:
                     os.ftruncate(writer, size)
             _set_mode(writer, file)
             if os.fstat(writer).st_size != size or os.fstat(reader).st_size != size:
-                raise _changed(file)
+                raise changed(file)
         finally:
             os.close(writer)
     finally:
@@ -192,7 +190,7 @@ def stream_file(file: PlannedFile, folder: OpenFolder, name: str) -> None:
             sink.write(chunk)
             left -= len(chunk)
         if left or source.read(1):
-            raise _changed(file)
+            raise changed(file)
         _set_mode(sink.fileno(), file)
 
 
@@ -295,7 +293,8 @@ def _where(file: PlannedFile) -> str:
     return f"{file.tree.label}/{file.entry.path}"
 
 
-def _changed(file: PlannedFile) -> CallError:
+def changed(file: PlannedFile) -> CallError:
+    """The error for a file that is not what was scanned."""
     return CallError(
         f"{_where(file)} changed while it was read: it was scanned with {file.entry.size} bytes; "
         "run again when nothing writes to it"

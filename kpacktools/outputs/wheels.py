@@ -85,10 +85,9 @@ def write_wheels(
     with ExitStack() as stack:
         writers = [stack.enter_context(ZipWriter(draft.path, form)) for draft in drafts]
         crew = stack.enter_context(Crew(jobs))
-        write_members(
-            [(writer, draft.members) for writer, draft in zip(writers, drafts, strict=True)], crew, progress
-        )
-        return [_finish(draft, writer) for draft, writer in zip(drafts, writers, strict=True)]
+        work = [(writer, draft.members) for writer, draft in zip(writers, drafts, strict=True)]
+        ready = write_members(work, crew, progress)
+        return [_finish(draft, writer) for draft, writer in zip(drafts, ready, strict=True)]
 
 
 class _Draft(NamedTuple):

@@ -21,8 +21,9 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.outputs.members import Member
 from kpacktools.outputs.wheels import WheelSpec
-from kpacktools.planning.merge import Input, below_prefix
+from kpacktools.planning.layouts import below_prefix
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
+from kpacktools.planning.selection import Input
 from kpacktools.targets import GENERIC, TargetTable
 
 __all__ = ["PlannedWheel", "WheelOptions", "installed_files", "wheel_specs"]

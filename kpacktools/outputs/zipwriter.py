@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from types import TracebackType
 from typing import Final, NamedTuple
 
 import deflate
 
-from kpacktools.outputs.crew import Crew
+from kpacktools.outputs.crew import Crew, SharedDigest
 from kpacktools.outputs.members import BLOCK, Member, blocks, is_compressed, read, samples
 from kpacktools.outputs.zipformat import DEFLATED, STORED, Packed, ZipFormat
 from kpacktools.progress import Progress
@@ -89,13 +89,13 @@ class ZipWriter:
         self._tail += self._form.header_length(member.arcname.encode(), member.size) + member.size
         return offset
 
-    def store(self, member: Member, offset: int, tick: Tick) -> None:
+    def store(self, member: Member, offset: int, crew: Crew, tick: Tick) -> None:
         """Write a member as it is into the room that :meth:`place` made.
 
         Raises like :func:`kpacktools.outputs.members.read`.
         """
         name = member.arcname.encode()
-        digest, crc = hashlib.sha256(), 0
+        digest, crc = SharedDigest(crew), 0
         position = offset + self._form.header_length(name, member.size)
         for block in blocks(member):
             digest.update(block)
@@ -131,7 +131,7 @@ class ZipWriter:
         while pending:
             end = self._write(end, crew.result(pending.popleft()))
         if end - start >= member.size:
-            self.store(member, self.place(member), _ignore)
+            self.store(member, self.place(member), crew, _ignore)
             return
         self._write(offset, self._form.header(name, DEFLATED, crc, end - start, member.size))
         self._rows.append(_row(member, name, DEFLATED, crc, end - start, digest.digest(), offset))
@@ -193,10 +193,11 @@ class ZipWriter:
 
 def write_members(
     archives: Iterable[tuple[ZipWriter, Sequence[Member]]], crew: Crew, progress: Progress
-) -> None:
+) -> Iterator[ZipWriter]:
     """Write the members of several archives at once; their names have passed ``check_names``.
 
-    Raises like :func:`kpacktools.outputs.members.read`.
+    Yields each writer, in the order given, when its members are written: the caller can finish it while the
+    crew still works on others. Raises like :func:`kpacktools.outputs.members.read`.
     """
 
     def tick(size: int) -> None:
@@ -204,28 +205,38 @@ def write_members(
         progress.advance(size=size)
 
     layouts = [(writer, _lay_out(members)) for writer, members in archives]
-    stores = [
-        (member.size, partial(writer.store, member, writer.place(member), tick))
-        for writer, layout in layouts
-        for member in layout.stored
-    ]
-    # Places follow the order of names, work that of size: a large file begun last would keep all waiting.
-    stores.sort(key=itemgetter(0), reverse=True)
-    storing = [crew.submit(store, long=True) for _, store in stores]
+    storing = _submit_stored(layouts, crew, tick)
     for writer, layout in layouts:
         for member in layout.blockwise:
             writer.deflate(member, crew, tick)
             progress.advance(files=1)
     _append_others(layouts, crew, progress)
-    for outcome in storing:
-        crew.result(outcome)
-        progress.advance(files=1)
+    for writer, _ in layouts:
+        for outcome in storing[writer]:
+            crew.result(outcome)
+            progress.advance(files=1)
+        yield writer
 
 
 class _Layout(NamedTuple):
     stored: list[Member]
     blockwise: list[Member]
     others: list[Member]
+
+
+def _submit_stored(
+    layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, tick: Tick
+) -> dict[ZipWriter, list[Future[None]]]:
+    stores = [
+        (member, writer, writer.place(member)) for writer, layout in layouts for member in layout.stored
+    ]
+    # Places follow the order of names, work that of size: a large file begun last would keep all waiting.
+    stores.sort(key=lambda store: store[0].size, reverse=True)
+    outcomes: dict[ZipWriter, list[Future[None]]] = {writer: [] for writer, _ in layouts}
+    for member, writer, offset in stores:
+        store = partial(writer.store, member, offset, crew, tick)
+        outcomes[writer].append(crew.submit(store, long=True))
+    return outcomes
 
 
 def _append_others(layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, progress: Progress) -> None:

@@ -1,37 +1,43 @@
 """Claims: which handler owns which files, for which target key.
 
-Claiming looks at folder names only, once per folder and not per file: handlers state where their content may be
+Claiming looks at folder names, once per folder and not per file: handlers state where their content may be
 (``arch_content/<engine>`` and further containers), and the first target folder below a container owns everything
-beneath it, whatever the files are called.
+beneath it, whatever the files are called. File names are looked at only in containers of engines that keep files of
+all targets side by side, and where a name matches a pattern that a handler gave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import fnmatch
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Handler
 from kpacktools.plugins import Registry
 from kpacktools.targets import TargetKey, TargetTable, UnknownTargetError, looks_like_target
+from kpacktools.trees import Entry
 from kpacktools.trees.shards import Artifact
 
 __all__ = ["Claim", "ClaimedArtifact", "Claimer", "bundles_of"]
 
 ENGINE_CONTAINERS = ("arch_content", "test_arch_content")
 """Folders whose children are engines. Tests use the second in the same way."""
+OPAQUE = ""
+"""The handler's name in claims of engines that have none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claim:
-    """A target folder (or single file) that a handler owns."""
+    """A target folder that a handler owns, or the files of one target in a folder of many."""
 
     handler: str
     engine: str
     key: TargetKey
     root: str
-    """Tree path of the target folder."""
+    """Tree path of the target folder; of the folder that the files are in, where single files are claimed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +51,22 @@ class ClaimedArtifact:
     """Generic folder -> the engine container it lies in, for hints."""
     named: Mapping[str, str]
     """Generic folder -> the target-named folder it lies in, where no handler claims that."""
+    files: Mapping[str, Mapping[str, Claim]] = field(default_factory=dict)
+    """Generic folder -> the claims of single files directly in it, by tree path."""
     findings: tuple[Finding, ...] = ()
+
+    def claims(self) -> Iterator[Claim]:
+        """Every claim once, in the order of the tree."""
+        yield from dict.fromkeys(self.folders.values())
+        for files in self.files.values():
+            yield from dict.fromkeys(files.values())
+
+    def generic(self, folder: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Those of a folder's entries that nobody claims."""
+        if folder in self.folders:
+            return ()
+        claimed = self.files.get(folder)
+        return entries if claimed is None else [entry for entry in entries if entry.path not in claimed]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +74,11 @@ class _Container:
     path: str
     engine: str
     handlers: tuple[Handler, ...]
+
+    @property
+    def flat(self) -> tuple[Handler, ...]:
+        """The handlers that know targets in file names."""
+        return tuple(h for h in self.handlers if type(h).target_of_file is not Handler.target_of_file)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +97,8 @@ class Claimer:
 
     registry: Registry
     targets: TargetTable
+    opaque: Collection[str] = ()
+    """Engines without a handler that a policy lets through, split by folder and unchecked."""
 
     @cached_property
     def _containers(self) -> dict[str, list[tuple[tuple[str, ...], Handler, str]]]:
@@ -83,14 +111,27 @@ class Claimer:
                 index.setdefault(parts[-1], []).append((parts, handler, handler.engine))
         return index
 
+    @cached_property
+    def _names(self) -> tuple[re.Pattern[str] | None, list[tuple[re.Pattern[str], Handler]]]:
+        """All handlers' file name patterns as one, and each of them."""
+        patterns = [
+            (fnmatch.translate(pattern), handler)
+            for handler in self.registry.handlers
+            for pattern in handler.file_names
+        ]
+        if not patterns:
+            return None, []
+        return re.compile("|".join(p for p, _ in patterns)), [(re.compile(p), h) for p, h in patterns]
+
     def claim(self, artifact: Artifact) -> ClaimedArtifact:
-        """Sort an artifact's folders into claimed and generic ones. Reads no file."""
+        """Sort an artifact's folders and files into claimed and generic ones. Reads no file."""
         states: dict[str, _State] = {}
         found: list[Finding] = []
         claims: dict[str, Claim] = {}
         containers: dict[str, str] = {}
         named: dict[str, str] = {}
-        for folder in artifact.tree.folders:
+        files: dict[str, dict[str, Claim]] = {}
+        for folder, entries in artifact.tree.folders.items():
             parent, _, name = folder.rpartition("/")
             if folder not in states and parent not in states:
                 self._states_above(parent, artifact, states, found)
@@ -98,11 +139,73 @@ class Claimer:
             states[folder] = state
             if isinstance(state, Claim):
                 claims[folder] = state
-            elif isinstance(state, _Container):
+                continue
+            if single := self._claim_files(state, folder, entries, artifact, found):
+                files[folder] = single
+            if isinstance(state, _Container):
                 containers[folder] = state.path
             elif isinstance(state, _Unclaimed):
                 named[folder] = state.root
-        return ClaimedArtifact(artifact, claims, containers, named, tuple(found))
+        return ClaimedArtifact(artifact, claims, containers, named, files, tuple(found))
+
+    def _claim_files(
+        self,
+        state: _State,
+        folder: str,
+        entries: Sequence[Entry],
+        artifact: Artifact,
+        found: list[Finding],
+    ) -> dict[str, Claim]:
+        """Claims of single files, in a folder that is not claimed as a whole."""
+        anywhere, patterns = self._names
+        flat = state.flat if isinstance(state, _Container) else ()
+        if not flat and anywhere is None:
+            return {}
+        claims: dict[tuple[str, str], Claim] = {}
+        files: dict[str, Claim] = {}
+        cut = len(folder) + 1 if folder else 0
+        below = len(state.path) + 1 if isinstance(state, _Container) else 0
+        for entry in entries:
+            name = entry.path[cut:]
+            if "gfx" not in name:
+                continue
+            readings = [
+                (handler, handler.target_of_file(entry.path[below:], self.targets)) for handler in flat
+            ]
+            if anywhere is not None and anywhere.match(name):
+                readings += [
+                    (handler, handler.target_of_file(name, self.targets))
+                    for pattern, handler in patterns
+                    if pattern.match(name)
+                ]
+            known = {handler.name: (handler, target) for handler, target in readings if target is not None}
+            if not known:
+                continue
+            (handler, target), *others = known.values()
+            if others:
+                self._double(artifact.where(entry.path), [handler, *(other for other, _ in others)], found)
+            try:
+                key = self.targets.key(target)
+            except UnknownTargetError as error:
+                found.append(_unknown(artifact.where(entry.path), target, handler.name, error.near))
+                continue
+            claim = claims.get((handler.name, key.name))
+            if claim is None:
+                claim = claims[handler.name, key.name] = Claim(handler.name, handler.engine, key, folder)
+            files[entry.path] = claim
+        return files
+
+    def _double(self, where: str, handlers: Sequence[Handler], found: list[Finding]) -> None:
+        owners = [self.registry.by_name(handler.name) for handler in handlers]
+        found.append(
+            finding(
+                "double-claim",
+                where,
+                "is claimed by " + " and by ".join(f"{o.handler.name} ({o.distribution})" for o in owners),
+                "uninstall one of the distributions, or make one handler's place narrower",
+                sources=[owner.distribution for owner in owners],
+            )
+        )
 
     def _states_above(
         self, folder: str, artifact: Artifact, states: dict[str, _State], found: list[Finding]
@@ -126,10 +229,9 @@ class Claimer:
             return outer
         if isinstance(outer, _Unclaimed):
             return outer
-        if name in self._containers or outer is None:
-            container = self._container(folder, name)
-            if container is not None:
-                return container
+        container = self._container(folder, name)
+        if container is not None:
+            return container
         if isinstance(outer, _Container):
             return self._in_container(outer, folder, name, artifact, found)
         if looks_like_target(name):
@@ -167,22 +269,11 @@ class Claimer:
         readings = [(handler, target) for handler, target in readings if looks_like_target(target)]
         if not readings:
             if not container.handlers and looks_like_target(name):
-                self._unclaimed(container, folder, name, artifact, found)
-                return _Unclaimed(folder)
+                return self._without_handler(container, folder, name, artifact, found)
             return container
         handler, target = readings[0]
         if len(readings) > 1:
-            owners = [self.registry.by_name(item.name) for item, _ in readings]
-            found.append(
-                finding(
-                    "double-claim",
-                    artifact.where(folder),
-                    "is claimed by "
-                    + " and by ".join(f"{o.handler.name} ({o.distribution})" for o in owners),
-                    "uninstall one of the distributions, or make one handler's place narrower",
-                    sources=[owner.distribution for owner in owners],
-                )
-            )
+            self._double(artifact.where(folder), [item for item, _ in readings], found)
         try:
             key = self.targets.key(target)
         except UnknownTargetError as error:
@@ -190,23 +281,27 @@ class Claimer:
             return _Unclaimed(folder)
         return Claim(handler.name, container.engine, key, folder)
 
-    def _unclaimed(
+    def _without_handler(
         self, container: _Container, folder: str, name: str, artifact: Artifact, found: list[Finding]
-    ) -> None:
+    ) -> Claim | _Unclaimed:
         try:
-            self.targets.key(name)
+            key = self.targets.key(name)
         except UnknownTargetError as error:
             found.append(_unknown(artifact.where(folder), name, None, error.near))
-            return
+            return _Unclaimed(folder)
+        if container.engine in self.opaque:
+            return Claim(OPAQUE, container.engine, key, folder)
         known = ", ".join(sorted({e for h in self.registry.handlers for e in h.engines}))
         found.append(
             finding(
                 "unclaimed-target-content",
                 artifact.where(folder),
                 f"holds content of {name} for the engine {container.engine!r}, which no handler knows",
-                f"install the engine's plugin; engines known here: {known}",
+                f"install the engine's plugin, or split it unchecked with a policy's [engines.{container.engine}] "
+                f'opaque = true, reason = "..."; engines known here: {known}',
             )
         )
+        return _Unclaimed(folder)
 
     def _check_nested(
         self, claim: Claim, folder: str, name: str, artifact: Artifact, found: list[Finding]
@@ -243,20 +338,21 @@ def bundles_of(claimed: ClaimedArtifact, shard: str) -> Iterator[Bundle]:
     """Group an artifact's claimed files into engine bundles, in a fixed order."""
     artifact = claimed.artifact
     grouped: dict[tuple[str, str, str], list[Claim]] = {}
-    members: dict[int, list[str]] = {}
-    for folder, claim in claimed.folders.items():
-        if id(claim) not in members:
-            prefix = prefix_of(artifact, claim.root) or ""
-            grouped.setdefault((claim.engine, claim.key.name, prefix), []).append(claim)
-        members.setdefault(id(claim), []).append(folder)
+    members: dict[Claim, list[Entry]] = {}
+    for folder, entries in artifact.tree.folders.items():
+        claim = claimed.folders.get(folder)
+        if claim is not None:
+            members.setdefault(claim, []).extend(entries)
+            continue
+        single = claimed.files.get(folder, {})
+        for entry in entries if single else ():
+            if entry.path in single:
+                members.setdefault(single[entry.path], []).append(entry)
+    for claim in members:
+        prefix = prefix_of(artifact, claim.root) or ""
+        grouped.setdefault((claim.engine, claim.key.name, prefix), []).append(claim)
     for engine, key, prefix in sorted(grouped):
         claims = grouped[engine, key, prefix]
-        entries = tuple(
-            entry
-            for claim in claims
-            for folder in members[id(claim)]
-            for entry in artifact.tree.folders[folder]
-        )
         yield Bundle(
             engine=engine,
             handler=claims[0].handler,
@@ -265,7 +361,7 @@ def bundles_of(claimed: ClaimedArtifact, shard: str) -> Iterator[Bundle]:
             artifact=artifact,
             prefix=prefix,
             roots=tuple(claim.root for claim in claims),
-            entries=entries,
+            entries=tuple(entry for claim in claims for entry in members[claim]),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ from kpacktools.planning.claims import Claim, ClaimedArtifact
 from kpacktools.trees import Entry, is_file
 from kpacktools.trees.shards import Shard
 
-__all__ = ["Candidate", "Contest", "case_collisions", "conflict", "same_content", "type_conflicts"]
+__all__ = ["Candidate", "Contest", "conflict", "described", "is_special", "preferred", "same_content"]
 
 _TEXT_LIMIT: Final = 1 << 20
 _EXEC: Final = 0o111
@@ -63,22 +63,26 @@ def preferred(candidates: Sequence[Candidate]) -> Candidate:
     return max(candidates, key=lambda candidate: bool(candidate.entry.mode & _EXEC))
 
 
-def conflict(contest: Contest, digests: Digests) -> Finding:
+def described(candidate: Candidate, digests: Digests) -> str:
+    """A candidate with what tells it from others: size and hash, or a link's target."""
+    kind, value = _content(candidate, digests)
+    what = f"link to {value}" if kind == "link" else f"{candidate.entry.size} bytes, sha256 {value}"
+    return f"{candidate.where} ({what})"
+
+
+def conflict(contest: Contest, digests: Digests, hint: str = "") -> Finding:
     """The ``content-conflict`` of a contest whose candidates differ."""
-    described = []
     distinct: dict[tuple[str, object], Candidate] = {}
     for candidate in contest.candidates:
-        content = _content(candidate, digests)
-        distinct.setdefault(content, candidate)
-        kind, value = content
-        what = f"link to {value}" if kind == "link" else f"{candidate.entry.size} bytes, sha256 {value}"
-        described.append(f"{candidate.where} ({what})")
-    hint = _hint(contest, list(distinct.values()))
+        distinct.setdefault(_content(candidate, digests), candidate)
+    words = [described(candidate, digests) for candidate in contest.candidates]
     return finding(
         "content-conflict",
         contest.dest,
-        f"{len(described)} inputs offer it with different content: {'; '.join(described)}",
-        hint,
+        f"{len(words)} inputs offer it with different content: {'; '.join(words)}",
+        _hint(contest, list(distinct.values()))
+        or hint
+        or "find out which build is right, or make both write the same bytes",
         sources=[candidate.where for candidate in contest.candidates],
     )
 
@@ -95,7 +99,7 @@ def _hint(contest: Contest, distinct: Sequence[Candidate]) -> str:
             f"it lies in an engine's folder outside any target: what differs by target belongs under "
             f"{first.source.artifact.where(container)}/<target>/"
         )
-    return "find out which build is right, or make both write the same bytes"
+    return ""
 
 
 def _only_line_ends(candidates: Sequence[Candidate]) -> bool:
@@ -112,46 +116,6 @@ def _only_line_ends(candidates: Sequence[Candidate]) -> bool:
             return False
         texts.add(data.replace(b"\r\n", b"\n"))
     return len(texts) == 1
-
-
-def type_conflicts(files: Iterable[tuple[str, str]], folders: Mapping[str, str]) -> Iterator[Finding]:
-    """``path-type-conflict`` for every file whose destination is a folder elsewhere.
-
-    ``files`` are (destination, source) pairs, ``folders`` maps every destination folder to one source in it.
-    """
-    for dest, source in files:
-        other = folders.get(dest)
-        if other is not None:
-            yield finding(
-                "path-type-conflict",
-                dest,
-                f"is a file in {source} and a folder in {other}",
-                "rename one of them where it is built",
-                sources=(source, other),
-            )
-
-
-def case_collisions(by_folder: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """``case-collision`` for names of one folder that differ only in case.
-
-    ``by_folder`` maps a destination folder to the names (of files and folders) in it.
-    """
-    for folder, names in by_folder.items():
-        # Most folders are all lower case or clean: one set comparison settles them.
-        if len(set(map(str.casefold, names))) == len(set(names)):
-            continue
-        seen: dict[str, str] = {}
-        for name in sorted(set(names)):
-            other = seen.setdefault(name.casefold(), name)
-            if other != name:
-                path = f"{folder}/{name}" if folder else name
-                yield finding(
-                    "case-collision",
-                    path,
-                    f"differs from {other!r} beside it only in upper and lower case",
-                    "Windows and macOS would keep one of the two: rename one",
-                    sources=(f"{folder}/{other}" if folder else other, path),
-                )
 
 
 def is_special(entry: Entry) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -314,6 +315,22 @@ def test_a_run_whose_folder_is_taken_for_stale_starts_over(
     assert write(tmp_path, "a", "a") == "written"
     assert len(waits) == 2
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_run_that_ends_while_it_is_judged_is_left_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / ".kpacktools-00.tmp"
+    folder.mkdir()
+    (folder / "lock").touch()
+
+    def ended_before_locked(fd: int, *, wait: bool) -> bool:
+        shutil.rmtree(folder)
+        return True
+
+    monkeypatch.setattr(staging, "_take_lock", ended_before_locked)
+    staging.clean_stale(str(tmp_path))
+    assert caplog.text == ""
 
 
 def test_where_locks_do_not_work_nothing_is_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

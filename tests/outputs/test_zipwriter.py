@@ -49,7 +49,7 @@ def write(
     with ExitStack() as stack:
         writer = stack.enter_context(ZipWriter(os.fspath(path), ZipFormat.at(epoch, limits)))
         crew = stack.enter_context(Crew(jobs))
-        write_members([(writer, list(members))], crew, SILENT)
+        assert list(write_members([(writer, list(members))], crew, SILENT)) == [writer]
         size = writer.finish()
         rows = writer.rows
     assert path.stat().st_size == size
@@ -346,5 +346,5 @@ class Tally:
 def test_progress_hears_of_every_file_and_byte(tmp_path: Path) -> None:
     tally = Tally()
     with ZipWriter(os.fspath(tmp_path / "a.zip"), ZipFormat.at(0)) as writer, Crew(3) as crew:
-        write_members([(writer, memory_members(EVERY_KIND))], crew, tally)
+        list(write_members([(writer, memory_members(EVERY_KIND))], crew, tally))
     assert (tally.files, tally.size) == (len(EVERY_KIND), sum(map(len, EVERY_KIND.values())))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import importlib.util
 import json
@@ -253,26 +254,29 @@ def test_wheels_are_installed_side_by_side_and_removed_without_a_trace(
     first, second = order
 
     tool(tmp_path, "install", *wheels.values())
-    installed = digests(site)
     assert payload_of(site) == payload["gfx942"] | payload["gfx950"]
+    installed, own = digests(site), recorded(site, first)
 
     tool(tmp_path, "uninstall", f"rocm-sdk-device-{first}")
+    assert digests(site) == {path: digest for path, digest in installed.items() if path not in own}
     assert payload_of(site) == payload[second]
-    assert digests(site) == {path: digest for path, digest in installed.items() if not belongs(path, first)}
 
     tool(tmp_path, "uninstall", f"rocm-sdk-device-{second}")
     assert digests(site) == before
 
 
-def belongs(path: str, target: str) -> bool:
-    """True for what the wheel of a target installs: below a folder of its own, or named after it."""
-    return target in path.replace(".", "/").split("/") or path.startswith(f"rocm_sdk_device_{target}-")
+def recorded(site: Path, target: str) -> set[str]:
+    """The paths that the installed wheel of a target calls its own."""
+    with (site / f"rocm_sdk_device_{target}-7.15.0.dist-info" / "RECORD").open(newline="") as rows:
+        return {row[0] for row in csv.reader(rows)}
 
 
 def payload_of(site: Path) -> Mapping[str, str]:
-    """What is below the overlay, without the link manifests that are generated."""
+    """What is below the overlay, without generated link manifests and what pip compiles (some of it is Python)."""
     return {
         path: digest
         for path, digest in digests(site).items()
-        if path.startswith(f"{OVERLAY}/") and not path.startswith(f"{OVERLAY}/.devel_links/")
+        if path.startswith(f"{OVERLAY}/")
+        and not path.startswith(f"{OVERLAY}/.devel_links/")
+        and not path.endswith(".pyc")
     }

@@ -1,0 +1,76 @@
+"""The shards file: which shards there are, what each was built for, and which run made it. TOML::
+
+[[shard]]
+name = "gfx942"
+path = "builds/gfx942"          # relative to the file
+targets = ["gfx94X-dcgpu"]      # replaces what the artifact directories' suffixes say
+run = "17334455"
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from kpacktools import manifests
+from kpacktools.errors import CallError
+from kpacktools.targets import TargetTable, UnknownTargetError
+
+__all__ = ["ShardEntry", "read_shards_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry:
+    """One ``[[shard]]``."""
+
+    path: str
+    name: str | None = None
+    targets: frozenset[str] | None = None
+    """Part keys; None where the entry says nothing."""
+    run: str | None = None
+
+
+def read_shards_file(path: str, targets: TargetTable) -> tuple[ShardEntry, ...]:
+    """Read a shards file; paths in it are relative to its folder.
+
+    Raises :class:`~kpacktools.errors.CallError` for a file that cannot be read or does not follow the schema, for
+    a name that is given twice and for a target that nobody knows.
+    """
+    try:
+        with open(path, "rb") as stream:
+            data: dict[str, Any] = tomllib.load(stream)
+    except OSError as error:
+        raise CallError(f"--shards {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CallError(f"--shards {path}: not valid TOML: {error}") from error
+    problems = manifests.problems("shards", data)
+    if problems:
+        raise CallError(f"--shards {path}: {'; '.join(map(str, problems))}")
+    entries = []
+    names: set[str] = set()
+    for item in data["shard"]:
+        name = item.get("name")
+        if name in names:
+            raise CallError(f"--shards {path}: two shards are named {name!r}")
+        if name is not None:
+            names.add(name)
+        try:
+            declared = [targets.suffix_targets(target) for target in item.get("targets", ())]
+        except UnknownTargetError as error:
+            raise CallError(f"--shards {path}: shard {name or item['path']}: {error}") from None
+        entries.append(
+            ShardEntry(
+                path=os.path.join(os.path.dirname(path), item["path"]),
+                name=name,
+                targets=frozenset().union(*declared) if "targets" in item else None,
+                run=None if item.get("run") is None else str(item["run"]),
+            )
+        )
+    return tuple(entries)
