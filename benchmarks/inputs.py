@@ -314,7 +314,7 @@ def make_w6(root: Path, *, quick: bool) -> None:
     zeros = bytes(size)
     with (
         _Sparse(place / f"rocke_client_{target}.kpack", "xb") as file,
-        KpackWriter(file, group_name="bench", gfx_arch_family=target, scheme="none") as out,  # type: ignore[arg-type]
+        KpackWriter(file, group_name="bench", gfx_arch_family=target, scheme="none") as out,
     ):
         for key in keys:
             out.add(key, target, zeros)

@@ -39,9 +39,15 @@ def bdist_wheel(trees: Sequence[Path], place: Path) -> Contender:
         (place / "setup.py").write_text(_SETUP, encoding="utf-8")
 
     def command(folder: Path) -> Sequence[str | Path]:
-        build = ["egg_info", "--egg-base", folder, "build", "--build-base", folder / "build"]
-        wheel = ["bdist_wheel", "--bdist-dir", folder / "bdist", "--dist-dir", folder / "dist"]
-        return [sys.executable, "setup.py", "--quiet", *build, *wheel]
+        start = [sys.executable, "setup.py", "--quiet", "egg_info", f"--egg-base={folder}"]
+        build = ["build", f"--build-base={folder / 'build'}"]
+        return [
+            *start,
+            *build,
+            "bdist_wheel",
+            f"--bdist-dir={folder / 'bdist'}",
+            f"--dist-dir={folder / 'dist'}",
+        ]
 
     return Contender("setuptools bdist_wheel", "peer", command, skipped, place)
 

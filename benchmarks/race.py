@@ -115,6 +115,8 @@ class Race:
     """The row of the start-up race whose time is taken off kpacktools' where start-up counts apart."""
     once: bool = False
     """One run says enough: memory is asked for, not time."""
+    warm: bool = False
+    """A first round is not counted: Python caches bytecode in it."""
 
 
 @dataclass(slots=True)
@@ -136,12 +138,14 @@ class Track:
         samples: dict[str, list[Sample]] = {contender.name: [] for contender in running}
         sizes: dict[str, int] = {}
         rounds = 1 if race.once else self.repeat
-        for number in range(rounds):
+        for number in range(-1 if race.warm else 0, rounds):
             turn = number % max(1, len(running))
             for contender in running[turn:] + running[:turn]:
-                self.tell(f"{race.title}: {contender.name} ({number + 1}/{rounds})")
+                self.tell(f"{race.title}: {contender.name} ({max(number, 0) + 1}/{rounds})")
                 folder = Path(tempfile.mkdtemp(dir=self.root))
-                samples[contender.name].append(_measure(contender, folder))
+                sample = _measure(contender, folder)
+                if number >= 0:
+                    samples[contender.name].append(sample)
                 sizes[contender.name] = sum(path.stat().st_size for path in folder.rglob("*.whl"))
                 self._finish(folder)
         return [
@@ -182,7 +186,11 @@ def _measure(contender: Contender, folder: Path) -> Sample:
     with tempfile.TemporaryFile() as errors:
         begun = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=contender.place or folder, stdout=subprocess.DEVNULL, stderr=errors
+            command,
+            cwd=contender.place or folder,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env=_environment(),
         )
         usage, process.returncode = _wait(process.pid)
         wall = time.perf_counter() - begun
@@ -191,6 +199,11 @@ def _measure(contender: Contender, folder: Path) -> Sample:
             text = errors.read().decode(errors="replace").strip()
             raise BenchmarkError(f"{' '.join(command)}: exit status {process.returncode}: {text[-2000:]}")
     return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _MEMORY_UNIT)
+
+
+def _environment() -> dict[str, str]:
+    """This process's, but Python may cache bytecode, as it does for installed programs."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _wait(process: int) -> tuple[resource.struct_rusage, int]:

@@ -218,7 +218,7 @@ def run_startup(track: Track) -> tuple[list[Finished], Startup]:
             value = results[f"kpacktools {command}"].wall / results[click].wall
             yield Verdict(f"kpacktools {command}: {click} x {times}", value, times)
 
-    finished = setting.finish(Race("start-up", contenders), judge)
+    finished = setting.finish(Race("start-up", contenders, warm=True), judge)
     return [finished], {name: by_name(finished.results)[f"kpacktools {name}"] for name in commands}
 
 

@@ -19,6 +19,7 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding, sort_findings, with_severity
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.hostfile import build_id_of
+from kpacktools.planning.adoption import adopt_archives
 from kpacktools.planning.claims import OPAQUE, Claimer, bundles_of
 from kpacktools.planning.exceptions import Exceptions
 from kpacktools.planning.layouts import Layout
@@ -148,7 +149,8 @@ def claim(
     """Claim every artifact of every shard."""
     claimer = Claimer(registry, targets, policy.opaque)
     return tuple(
-        Input(shard, tuple(claimer.claim(artifact) for artifact in shard.artifacts)) for shard in shards
+        Input(shard, tuple(adopt_archives(claimer.claim(artifact), targets) for artifact in shard.artifacts))
+        for shard in shards
     )
 
 

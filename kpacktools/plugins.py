@@ -27,8 +27,17 @@ ENTRY_POINT_GROUP: Final = "kpacktools"
 
 BUILTIN: Final = (
     "kpacktools.handlers.aiter",
+    "kpacktools.handlers.aot_catalog",
+    "kpacktools.handlers.aotriton",
+    "kpacktools.handlers.arch_content",
+    "kpacktools.handlers.asm",
+    "kpacktools.handlers.composablekernel",
     "kpacktools.handlers.hip_kernel_provider",
+    "kpacktools.handlers.hotswap_cache",
+    "kpacktools.handlers.miopen",
     "kpacktools.handlers.rocke",
+    "kpacktools.handlers.split_archives",
+    "kpacktools.handlers.tensile",
 )
 
 
@@ -136,8 +145,8 @@ def _contract_problem(handler: object) -> str:
         return f"provides {type(handler).__name__}, which is no kpacktools.hookspecs.Handler"
     if not isinstance(getattr(handler, "name", None), str) or not handler.name:
         return f"provides {type(handler).__name__} without a name"
-    if not (handler.engines or handler.containers):
-        return f"provides {handler.name!r}, which names neither engines nor containers and so claims nothing"
+    if not (handler.engines or handler.containers or handler.file_names):
+        return f"provides {handler.name!r}, which names no engine, container or file and so claims nothing"
     return ""
 
 

@@ -21,6 +21,7 @@ __all__ = ["CheckedBundle", "KpackSummary", "check_bundle"]
 MAX_MANIFEST: Final = 64 << 20
 """Bytes; the largest real manifest is under one million."""
 LOOSE: Final = (".co", ".hsaco")
+_ARCHIVE_PLACES: Final = frozenset(("arch_content", "test_arch_content", ".kpack"))
 _HEAD: Final = 64
 
 
@@ -169,6 +170,7 @@ def check_bundle(bundle: Bundle, handler: Handler, depth: Depth, targets: Target
         held = sorted(toc.targets() | set(toc.gfx_arches))
         stated += [Stated("TOC", target, path) for target in held]
     found += _check_agreement(bundle, stated, targets)
+    found += _check_places(bundle)
     if not bundle.entries:
         found.append(
             finding(
@@ -240,6 +242,18 @@ def _check_loose(bundle: Bundle, content: _Content) -> Iterator[Finding]:
                 where,
                 f"lies under {bundle.key} and was built for {built_for}",
                 f"move it to the folder of {built_for}, or build it for {bundle.key}",
+            )
+
+
+def _check_places(bundle: Bundle) -> Iterator[Finding]:
+    """Archives outside the places where loaders and packagers look for them."""
+    for entry in bundle.files(".kpack"):
+        if _ARCHIVE_PLACES.isdisjoint(entry.path.split("/")):
+            yield finding(
+                "kpack-outside-arch-content",
+                bundle.artifact.where(entry.path),
+                f"lies outside arch_content and .kpack; it goes with {bundle.key}, by its name",
+                f"move it to arch_content/{bundle.engine}/{bundle.key}/",
             )
 
 

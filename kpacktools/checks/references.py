@@ -11,7 +11,7 @@ from kpacktools import manifests
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Content
 
-__all__ = ["kernel_differences", "local_reference", "manifest_problems"]
+__all__ = ["kernel_differences", "local_reference", "manifest_problems", "some"]
 
 _NAMED_AT_MOST: Final = 3
 
@@ -95,14 +95,14 @@ def kernel_differences(
         yield finding(
             "missing-kernel",
             where,
-            f"lacks {_count(missing, 'kernel')} that its manifest names: {_some(missing)}",
+            f"lacks {_count(missing, 'kernel')} that its manifest names: {some(missing)}",
             "pack the bundle again, archive and manifest from one run",
         )
     if orphans:
         yield finding(
             "orphan-kernel",
             where,
-            f"holds {_count(orphans, 'kernel')} that no manifest names and nothing will load: {_some(orphans)}",
+            f"holds {_count(orphans, 'kernel')} that no manifest names and nothing will load: {some(orphans)}",
             "pack the bundle again, archive and manifest from one run",
         )
 
@@ -111,6 +111,7 @@ def _count(items: list[str], what: str) -> str:
     return f"{len(items)} {what}" + ("s" if len(items) != 1 else "")
 
 
-def _some(items: list[str]) -> str:
+def some(items: list[str]) -> str:
+    """The first few of a list for a message, and how many there are besides."""
     more = f", and {len(items) - _NAMED_AT_MOST} more" if len(items) > _NAMED_AT_MOST else ""
     return ", ".join(items[:_NAMED_AT_MOST]) + more

@@ -12,13 +12,13 @@ import posixpath
 from collections.abc import Iterator
 from typing import Final
 
+from kpacktools.checks.references import some
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Handler, hookimpl
 
 __all__ = ["AiterHandler"]
 
 COLUMNS: Final = ("co_name", "knl_file")
-_NAMED_AT_MOST: Final = 3
 
 
 class AiterHandler(Handler):
@@ -55,11 +55,10 @@ def _check_table(bundle: Bundle, content: Content, path: str, present: set[str])
         name for name in names if posixpath.normpath(posixpath.join(folder, name)) not in present
     )
     if missing:
-        some = ", ".join(missing[:_NAMED_AT_MOST]) + (", ..." if len(missing) > _NAMED_AT_MOST else "")
         yield finding(
             "missing-kernel",
             where,
-            f"names {len(missing)} of {len(names)} code objects that are not there: {some}",
+            f"names {len(missing)} of {len(names)} code objects that are not there: {some(missing)}",
             "install the .co files beside the table",
         )
 

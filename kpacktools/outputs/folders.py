@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -208,24 +208,23 @@ def _fill(
 
 
 def _verify(root: str, folder: PlannedFolder) -> None:
-    """The last guard before anything is renamed: what was written is what was planned, file by file.
+    """The last guard before anything is renamed: every planned file is there with its planned size.
 
     This is also where a hard link to a file that changed since the scan is found. One thread does it at the
     end: a second short call per file in the workers would have them wait for each other.
 
     Raises :class:`OSError` and :class:`~kpacktools.errors.CallError`.
     """
-    found = sum(len(names) for _, names in _names_below(root))
-    expected = len(folder.files) + (folder.manifest is not None)
-    if found != expected:
-        raise CallError(
-            f"{folder.name or 'the output'} got {found} files where the plan has {expected}; "
-            "nothing was moved into place"
-        )
-    with OpenFolder(root) as opened:
-        for file in folder.files:
-            status = os.stat(opened.prefix + file.dest, dir_fd=opened.fd, follow_symlinks=False)
-            if status.st_size != file.entry.size and not is_link(file.entry):
+    for opened, cut, files in _by_folder(root, folder.files):
+        prefix, fd = opened.prefix, opened.fd
+        for file in files:
+            dest, _, entry = file
+            try:
+                size = os.stat(prefix + dest[cut:], dir_fd=fd, follow_symlinks=False).st_size
+            except FileNotFoundError as error:
+                where = os.path.join(folder.name, dest)
+                raise CallError(f"{where} was not written; nothing was moved into place") from error
+            if size != entry.size and not is_link(entry):
                 raise transfer.changed(file)
 
 
@@ -262,52 +261,48 @@ def _run(batches: Sequence[_Batch], link: LinkMode, jobs: int, progress: Progres
 
 
 def _write(batch: _Batch, link: LinkMode, stopped: threading.Event, progress: Progress) -> None:
-    with OpenFolder(batch.root) as root:
-        for parent, group in groupby(islice(batch.files, batch.start, batch.stop), key=_parent):
-            files = tuple(group)
-            # A folder is worth opening for many files; for a few, the path to each is less work.
-            if len(files) < _WORTH_OPENING:
-                _put_files(files, root, 0, link, stopped)
+    for folder, cut, files in _by_folder(batch.root, islice(batch.files, batch.start, batch.stop)):
+        for file in files:
+            if stopped.is_set():
+                return
+            transfer.put_file(file, folder, file.dest[cut:], link)
+    progress.advance(files=batch.stop - batch.start, size=batch.size)
+
+
+def _by_folder(
+    root: str, files: Iterable[PlannedFile]
+) -> Iterator[tuple[OpenFolder, int, tuple[PlannedFile, ...]]]:
+    """Neighbouring files with an open folder for them, and how much of ``dest`` is that folder's path.
+
+    A folder is worth opening for many files; for a few, the path from ``root`` to each is less work.
+    """
+    with OpenFolder(root) as top:
+        for parent, group in groupby(files, key=_parent):
+            neighbours = tuple(group)
+            if not parent or len(neighbours) < _WORTH_OPENING:
+                yield top, 0, neighbours
             else:
-                with OpenFolder(f"{batch.root}/{parent}") as folder:
-                    _put_files(files, folder, len(parent) + 1 if parent else 0, link, stopped)
-    if not stopped.is_set():
-        progress.advance(files=batch.stop - batch.start, size=batch.size)
-
-
-def _put_files(
-    files: Sequence[PlannedFile],
-    folder: OpenFolder,
-    cut: int,
-    link: LinkMode,
-    stopped: threading.Event,
-) -> None:
-    for file in files:
-        if stopped.is_set():
-            return
-        transfer.put_file(file, folder, file.dest[cut:], link)
+                with OpenFolder(f"{root}/{parent}") as folder:
+                    yield folder, len(parent) + 1, neighbours
 
 
 def _parent(file: PlannedFile) -> str:
     return file.dest.rpartition("/")[0]
 
 
-def _names_below(root: str) -> Iterator[tuple[str, list[str]]]:
-    """All that is no folder, folder by folder: the folder's path (``""`` or with a final ``/``), the names.
-
-    A staging folder in ``root`` is passed over.
-    """
+def _files_below(root: str) -> set[str]:
+    """The paths of all that is no folder, relative to ``root``; a staging folder in it is passed over."""
+    found: set[str] = set()
     pending = [""]
     while pending:
         here = pending.pop()
-        names = []
         with os.scandir(f"{root}/{here}") as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
-                    names.append(entry.name)
+                    found.add(here + entry.name)
                 elif here or not is_staging_name(entry.name):
                     pending.append(f"{here}{entry.name}/")
-        yield here, names
+    return found
 
 
 def _compare(out: str | Path, folder: PlannedFolder) -> tuple[Comparison, str]:
@@ -339,7 +334,7 @@ def _difference_in_names(path: str, folder: PlannedFolder) -> str:
     planned = {file.dest for file in folder.files}
     if folder.manifest is not None:
         planned.add(MANIFEST_NAME)
-    found = {here + name for here, names in _names_below(path) for name in names}
+    found = _files_below(path)
     if extra := found - planned:
         return f"{min(extra)} is not in the plan"
     if absent := planned - found:

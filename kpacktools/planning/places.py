@@ -86,22 +86,18 @@ def host_set_mismatches(gathered: Gathered) -> Iterator[Finding]:
     Shards that hold none of it are left out: a part that was split off has no generic half.
     """
     for part, folders in sorted(gathered.offers.items()):
-        holders: dict[str, int] = {}
-        for offers in folders.values():
-            for offer in offers:
-                if offer.claim is None:
-                    holders[offer.shard.name] = holders.get(offer.shard.name, 0) + len(offer.entries)
+        holders = {offer.shard.name for offers in folders.values() for offer in offers if _is_host(offer)}
         if len(holders) < 2:
             continue
         missing: list[tuple[str, list[str]]] = []
         for dest, offers in sorted(folders.items()):
             by_name: dict[str, set[str]] = {}
             for offer in offers:
-                for entry in offer.entries if offer.claim is None else ():
+                for entry in offer.entries if _is_host(offer) else ():
                     by_name.setdefault(entry.path.rpartition("/")[2], set()).add(offer.shard.name)
             for name, shards in by_name.items():
                 if len(shards) < len(holders):
-                    missing.append((f"{dest}/{name}" if dest else name, sorted(set(holders) - shards)))
+                    missing.append((f"{dest}/{name}" if dest else name, sorted(holders - shards)))
         if missing:
             some = "; ".join(f"{path} is not in {', '.join(who)}" for path, who in missing[:_NAMED_AT_MOST])
             more = f"; and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
@@ -112,6 +108,13 @@ def host_set_mismatches(gathered: Gathered) -> Iterator[Finding]:
                 "all of them are kept; find out why one build made files that another did not",
                 sources=sorted(holders),
             )
+
+
+def _is_host(offer: Offer) -> bool:
+    """True for files of the host side: claimed by nobody, and not in an engine's or a target's folder, where they
+    would be misplaced content that other findings speak of."""
+    folder = offer.entries[0].path.rpartition("/")[0]
+    return offer.claim is None and folder not in offer.source.containers and folder not in offer.source.named
 
 
 def all_links(inputs: Sequence[Input]) -> Iterator[Finding]:
