@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from kpacktools.findings import Finding, finding
@@ -19,9 +19,9 @@ __all__ = ["check_links", "check_names", "resolve_link"]
 # right; the others cannot be stored on Windows (Win32 "Naming Files").
 _BAD: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _UNPORTABLE: Final = re.compile(r'[:?*"<>|]|[. ](?=/|$)')
-_EITHER: Final = re.compile('[\x00-\x1f\x7f\\\\\ud800-\udfff:?*"<>|]|[. ](?=/|$)')
-_RESERVED: Final = re.compile(
-    r"(?:^|/)(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.[^/]*)?(?=/|$)", re.IGNORECASE
+_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff:?*\"<>|]")
+_RESERVED: Final = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{name}{digit}" for name in ("com", "lpt") for digit in range(10)))
 )
 MAX_RELATIVE_PATH: Final = 200
 """Characters of a path below its stage prefix. Windows' MAX_PATH is 260; an install root of 60 is common
@@ -37,15 +37,14 @@ def check_names(artifact: Artifact) -> Iterator[Finding]:
         if prefix is None:
             for entry in entries:
                 yield _uncaptured(artifact, entry)
-        # One search over a folder's names at once; only a hit looks at each of them.
-        names = "/".join([entry.path for entry in entries])
-        longest = max(len(entry.path) for entry in entries)
+        cut = len(folder) + 1 if folder else 0
+        below = 0 if artifact.mount else len(prefix or "") + 1
+        names = [entry.path[cut:] for entry in entries]
         if (
-            longest > MAX_RELATIVE_PATH
-            or _EITHER.search(names) is not None
-            or _RESERVED.search(names) is not None
+            cut + max(map(len, names)) - below > MAX_RELATIVE_PATH
+            or _is_odd(folder.split("/"))
+            or _is_odd(names)
         ):
-            below = 0 if artifact.mount else len(prefix or "") + 1
             for entry in entries:
                 yield from _check_name(artifact, entry, below)
         for entry in entries:
@@ -56,6 +55,19 @@ def check_names(artifact: Artifact) -> Iterator[Finding]:
                     f"is {_kind(entry.mode)}, which no output can hold",
                     "remove it from the tree",
                 )
+
+
+def _is_odd(names: Sequence[str]) -> bool:
+    """True where at least one of some path components needs a closer look. Looks at all of them at once: a tree
+    has a hundred thousand names, and hardly ever an odd one."""
+    joined = "/".join(names)
+    return (
+        _CHARACTERS.search(joined) is not None
+        or "./" in joined
+        or " /" in joined
+        or joined.endswith((".", " "))
+        or not _RESERVED.isdisjoint([name.partition(".")[0].lower() for name in names])
+    )
 
 
 def _check_name(artifact: Artifact, entry: Entry, below: int) -> Iterator[Finding]:
@@ -72,9 +84,9 @@ def _check_name(artifact: Artifact, entry: Entry, below: int) -> Iterator[Findin
         )
         return
     odd = _UNPORTABLE.search(path)
-    reserved = _RESERVED.search(path)
-    if odd is not None or reserved is not None:
-        what = f"{odd[0]!r}" if odd is not None else f"the reserved name {reserved[0].lstrip('/')!r}"  # type: ignore[index]
+    reserved = [part for part in path.split("/") if part.partition(".")[0].lower() in _RESERVED]
+    if odd is not None or reserved:
+        what = repr(odd[0]) if odd is not None else f"the reserved name {reserved[0]!r}"
         yield finding(
             "unportable-name",
             shown,
