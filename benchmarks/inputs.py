@@ -26,7 +26,6 @@ from typing import Final
 
 from kpacktools.codeobject import HEAD_SIZE, probe
 from kpacktools.kpack.writer import KpackWriter
-from kpacktools.plugins import load_registry
 
 __all__ = ["ENGINES", "W3_FILES", "W5_KERNELS", "W5_TARGETS", "make_prefix", "shards_of"]
 
@@ -189,6 +188,11 @@ def descriptor(target: str, key: str, sha256: str, archive: str) -> dict[str, ob
     }
 
 
+def fill_archive(place: Path, target: str, kernels: Kernels) -> None:
+    """An archive that no manifest speaks of; ``place`` is the file."""
+    pack(place, target, kernels)
+
+
 def fill_loose(place: Path, target: str, kernels: Kernels) -> None:
     """Loose code objects and the table that names them."""
     names = []
@@ -198,27 +202,68 @@ def fill_loose(place: Path, target: str, kernels: Kernels) -> None:
     write(place / "bench/bench.csv", "knl_name,co_name\n" + "".join(f"k,{name}\n" for name in names))
 
 
+def fill_catalog(place: Path, target: str, kernels: Kernels) -> None:
+    """A family of loose code objects and its manifest."""
+    entries = []
+    for key, data in kernels:
+        name = f"{symbol(key)}.co"
+        write(place / "bench" / name, data)
+        launch = {
+            "constraints": {},
+            "grid": {},
+            "block": [256, 1, 1],
+            "args_signature": [],
+            "workspace_bytes": 0,
+        }
+        entries.append({"symbol": symbol(key), "co_file": name} | launch)
+    family = {"family": "bench", "op_kind": "bench", "arch": target, "dtype": "fp16", "kernels": entries}
+    write(place / "bench/family.json", json.dumps(family))
+
+
+def fill_folder(place: Path, target: str, kernels: Kernels) -> None:
+    """Loose code objects alone."""
+    for key, data in kernels:
+        write(place / f"{symbol(key)}.co", data)
+
+
+def fill_file(place: Path, target: str, kernels: Kernels) -> None:
+    """One file that nobody looks into."""
+    write(place, f"# {target}\n" * 100)
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine of workload W5. It counts where a handler of its name is installed."""
+    """One engine of workload W5."""
 
-    handler: str
+    name: str
     place: str
-    """Folder of a target below the stage."""
+    """Its folder or file of a target, below the stage."""
     fill: Callable[[Path, str, Kernels], None]
-    packs: bool = True
+    packs: bool = False
     """Its kernels are in a kpack: they share the workload's count. Others get :data:`LOOSE` each."""
 
 
 LOOSE: Final = 20
 ENGINES: Final = (
-    Engine("rocke", f"{PLUGINS}/arch_content/rocke/{{target}}", fill_rocke),
-    Engine("hip_kernel_provider", f"{PLUGINS}/arch_content/hip-kernel-provider/{{target}}", fill_descriptors),
-    Engine("aiter", f"{PLUGINS}/arch_content/aiter/{{target}}", fill_loose, packs=False),
-    Engine("rocblas", "lib/rocblas/library/{target}", fill_loose, packs=False),
-    Engine("hipblaslt", "lib/hipblaslt/library/{target}", fill_loose, packs=False),
-    Engine("hipsparselt", "lib/hipsparselt/library/{target}", fill_loose, packs=False),
+    Engine("rocke", f"{PLUGINS}/arch_content/rocke/{{target}}", fill_rocke, packs=True),
+    Engine(
+        "hip-kernel-provider",
+        f"{PLUGINS}/arch_content/hip-kernel-provider/{{target}}",
+        fill_descriptors,
+        packs=True,
+    ),
+    Engine("asm", "share/asm_kernels/kpack/asm_{target}.kpack", fill_archive, packs=True),
+    Engine("kpack", ".kpack/bench_lib_{target}.kpack", fill_archive, packs=True),
+    Engine("aiter", f"{PLUGINS}/arch_content/aiter/{{target}}", fill_loose),
+    Engine("aot_catalog", f"{PLUGINS}/arch_content/aot_catalog/{{target}}", fill_catalog),
+    Engine("rocblas", "lib/rocblas/library/{target}", fill_folder),
+    Engine("hipblaslt", "lib/hipblaslt/library/{target}", fill_folder),
+    Engine("hipsparselt", "lib/hipsparselt/library/{target}", fill_folder),
+    Engine("aotriton", "lib/aotriton.images/amd-{target}", fill_folder),
+    Engine("miopen", "share/miopen/db/{target}.HIP.fdb.txt", fill_file),
+    Engine("composablekernel", "lib/libdevice_conv_operations_{target}.a", fill_file),
 )
+"""Twelve, each in one of its places."""
 
 
 # Workloads.
@@ -273,22 +318,20 @@ def make_w4(root: Path, *, quick: bool) -> None:
 
 
 def make_w5(root: Path, *, quick: bool) -> None:
-    """30 targets, as many engines as there are handlers, 200,000 kernels in TOCs."""
-    known = {handler.name for handler in load_registry().handlers}
-    engines = [engine for engine in ENGINES if engine.handler in known]
-    packs = sum(engine.packs for engine in engines)
-    total = W5_KERNELS // (10 if quick else 1)
-    for index, target in enumerate(W5_TARGETS):
+    """30 targets, 12 engines, 200,000 kernels in TOCs."""
+    packing = [engine for engine in ENGINES if engine.packs]
+    shares = _shares(W5_KERNELS // (10 if quick else 1), len(W5_TARGETS) * len(packing))
+    for target in W5_TARGETS:
         noises = random.Random(f"{SEED} W5 {target}")
         stage = artifact(root, target)
-        # The shares of all targets make up the total exactly.
-        share = total * (index + 1) // len(W5_TARGETS) - total * index // len(W5_TARGETS)
-        for number, engine in enumerate(e for e in engines if e.packs):
-            part = share * (number + 1) // packs - share * number // packs
-            engine.fill(stage / engine.place.format(target=target), target, _tiny(noises, target, part))
-        for engine in engines:
-            if not engine.packs:
-                engine.fill(stage / engine.place.format(target=target), target, _tiny(noises, target, LOOSE))
+        for engine in ENGINES:
+            count = next(shares) if engine.packs else LOOSE
+            engine.fill(stage / engine.place.format(target=target), target, _tiny(noises, target, count))
+
+
+def _shares(total: int, count: int) -> Iterator[int]:
+    """``count`` nearly equal whole numbers that make up ``total``."""
+    return (total * (index + 1) // count - total * index // count for index in range(count))
 
 
 def _tiny(noises: random.Random, target: str, count: int) -> Kernels:

@@ -330,6 +330,6 @@ WORKLOADS: Final = (
     Workload("W2", "AITER's code objects for two targets", 500, run_w2),
     Workload("W3", "100,000 small files for two targets", 1200, run_w3),
     Workload("W4", "one kpack of 2 GiB", 4400, run_w4),
-    Workload("W5", "30 targets, every engine that has a handler, 200,000 kernels", 400, run_w5),
+    Workload("W5", "30 targets x 12 engines, 200,000 kernels in TOCs", 400, run_w5),
     Workload("W6", "one sparse kpack of 5 GiB", 5500, run_w6),
 )

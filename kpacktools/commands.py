@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from kpacktools.checks.markers import find_hosts
 from kpacktools.errors import CallError
 from kpacktools.hookspecs import Depth
 from kpacktools.outputs.folders import compare_folder, write_folders
@@ -36,12 +37,14 @@ from kpacktools.planning.layouts import ArtifactLayout, FlatLayout, OwnerLayout
 from kpacktools.planning.merge import Plan
 from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry, load_registry
+from kpacktools.policy import load_policy
 from kpacktools.reports.model import OutputReport, Report
-from kpacktools.targets import TargetTable
+from kpacktools.resolving import Resolution, resolve_engine, resolve_hosts
+from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees.shards import Prefix
 from kpacktools.trees.shardsfile import read_shards_file
 
-__all__ = ["MergeOptions", "inspect", "merge", "split", "wheel"]
+__all__ = ["MergeOptions", "WheelRun", "inspect", "merge", "resolve", "split", "wheel"]
 
 LinkMode = Literal["auto", "hardlink", "copy"]
 
@@ -79,6 +82,7 @@ class _Run:
             inputs=input_reports(self.inputs),
             bundles=checks.bundles,
             kernels_checked=checks.kernels_checked,
+            duplicates=checks.duplicates,
         )
         if plan is not None:
             report = replace(report, counts=plan.counts, notes=plan.notes)
@@ -145,6 +149,30 @@ def inspect(
     report = run.report(replace(checks, findings=checks.findings + gaps))
     files = sum(item.files for item in report.inputs)
     return replace(report, counts=replace(report.counts, files_in=files))
+
+
+def resolve(root: str, engine: str, target: str, policy: str | None = None) -> list[Resolution]:
+    """What the runtime would look for on a device; of every host library with a marker for the engine ``kpack``.
+
+    Raises :class:`~kpacktools.errors.CallError` for a path, target or engine that is unusable.
+    """
+    settings = Settings(policy=load_policy(policy))
+    run = _start("resolve", [root], settings, Prefix(), any_depth=True)
+    try:
+        key = run.targets.key(target)
+    except UnknownTargetError as error:
+        raise CallError(f"--target {target}: {error}") from None
+    names = {name: h.engine for h in run.registry.handlers for name in (h.name, *h.engines)}
+    wanted = names.get(engine, engine)
+    if wanted == "kpack":
+        hosts = [host for item in run.inputs for c in item.artifacts for host in find_hosts(c)]
+        found = resolve_hosts(hosts, run.inputs, key)
+        if found:
+            return found
+    checks = run.check()
+    if wanted not in {*names.values(), *(item.bundle.engine for item in checks.bundles)}:
+        raise CallError(f"--engine {engine}: no such engine; known: {', '.join(sorted(set(names.values())))}")
+    return [resolve_engine(wanted, key, checks.bundles, checks.findings)]
 
 
 def split(source: str, out: str, settings: Settings, options: MergeOptions = MergeOptions()) -> Report:

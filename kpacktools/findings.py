@@ -59,6 +59,7 @@ _TABLE: Final = (
     Kind("kpack-outside-arch-content", W, "A kpack lies outside arch_content; it goes with its target."),
     Kind("special-file", E, "A FIFO, device or socket is among the content."),
     Kind("nested-target", W, "Another target's folder lies inside a target's folder."),
+    Kind("variant-shadows-base", W, "An archive for a feature variant lacks kernels of the plain one."),
     # Completeness
     Kind("coverage-gap", E, "A required engine has no content for a required target."),
     Kind("empty-bundle", E, "A target folder holds no file."),
@@ -72,12 +73,25 @@ _TABLE: Final = (
     Kind("missing-kernel", E, "A manifest names a kernel that is not there."),
     Kind("orphan-kernel", W, "An archive holds a kernel that no manifest names."),
     Kind("digest-mismatch", E, "The bytes do not have the digest that a manifest declares."),
+    Kind("size-mismatch", E, "A file does not have the size that a manifest declares."),
+    Kind("symbol-missing", E, "A manifest names a kernel symbol that the code object lacks."),
+    Kind("signature-mismatch", W, "A manifest lays out a kernel's arguments otherwise than the code object."),
+    Kind("sidecar-mismatch", E, "A sidecar file and what it describes do not belong together."),
+    Kind("provenance-mixed", W, "Bundles of one engine come from different builds."),
     Kind("provenance-unknown", W, "A bundle does not say which build it came from."),
     # Containers
     Kind("kpack-corrupt", E, "A kpack archive is damaged or cut."),
     Kind("kpack-unsupported", E, "A kpack archive uses a format that is not supported."),
     Kind("archive-invalid", E, "An artifact directory or archive does not follow its format."),
+    Kind("codeobject-invalid", E, "A code object cannot be read."),
     Kind("codeobject-target-mismatch", E, "A code object was built for another target than where it lies."),
+    # Compiler lanes
+    Kind("lane-unknown", E, "A compiler lane, or the compiler of a code object, is not qualified."),
+    Kind("lane-mismatch", E, "The declared lane is not that of the compiler that made the code objects."),
+    Kind(
+        "lane-mixed", E, "Bundles of one engine are built on different lanes; a warning within one profile."
+    ),
+    Kind("lane-not-admitted", E, "An op is built on a lane that its consumer does not take."),
     # Paths
     Kind("bad-path", E, "A path is absolute, leaves its root, or holds a backslash or control character."),
     Kind("symlink-escape", E, "A symbolic link leads out of the tree."),
@@ -85,6 +99,12 @@ _TABLE: Final = (
     Kind("path-too-long", W, "A path is too long for some systems once it is installed."),
     Kind("unportable-name", W, "A name holds characters that Windows cannot store."),
     # Host side
+    Kind(
+        "marker-unresolved",
+        E,
+        "A host library's kernels are in no archive; a warning where some targets are.",
+    ),
+    Kind("fat-binary", I, "A host library still carries its device code."),
     Kind("plugin-shadowed", E, "A folder hides a hipDNN engine plugin of the same name."),
     # Wheels
     Kind("wheel-shared-file", E, "Two wheels of one set own the same path."),

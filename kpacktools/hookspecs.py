@@ -28,11 +28,12 @@ import pluggy
 
 from kpacktools.findings import Finding
 from kpacktools.kpack import Toc
+from kpacktools.lanes import LaneTable
 from kpacktools.targets import TargetKey, TargetTable
 from kpacktools.trees import Entry
 from kpacktools.trees.shards import Artifact
 
-__all__ = ["Bundle", "Checked", "Content", "Depth", "Handler", "Stated", "hookimpl", "hookspec"]
+__all__ = ["Bundle", "Checked", "Content", "Depth", "Expected", "Handler", "Stated", "hookimpl", "hookspec"]
 
 PROJECT: Final = "kpacktools"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -88,6 +89,26 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What a manifest says about one kernel; at depth content the core compares it with the code object itself."""
+
+    path: str
+    """Tree path of the archive, or of the loose file."""
+    manifest: str
+    """Tree path of the manifest that says so."""
+    at: str
+    """Where in the manifest: a JSON path."""
+    key: str | None = None
+    """TOC key; None for a loose file."""
+    symbol: str | None = None
+    """Kernel symbol, with or without ``.kd``."""
+    sha256: str | None = None
+    """Of the (decompressed) code object, in hexadecimal."""
+    arguments: tuple[tuple[int | None, int | None], ...] | None = None
+    """(offset, size) in bytes of each explicit argument; None for what the manifest does not say."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """What a handler found out about one bundle."""
 
@@ -95,8 +116,14 @@ class Checked:
     kernels: int | None = None
     """Kernels in the bundle; None takes the core's count (TOC entries and loose code objects)."""
     stated: tuple[Stated, ...] = ()
+    expected: tuple[Expected, ...] = ()
+    """What the manifests say about single kernels."""
     lane: str | None = None
     """Compiler lane that the manifest declares, such as ``llvm22``."""
+    lane_is_default: bool = False
+    """The declared lane is what a packer writes when nobody tells it: the measured one counts."""
+    ops: frozenset[str] = frozenset()
+    """The operations that the bundle has kernels for, for lanes that consumers admit by op."""
     build_id: str | None = None
 
 
@@ -110,13 +137,11 @@ class Content(Protocol):
     def targets(self) -> TargetTable: ...
 
     @property
-    def kpacks(self) -> Mapping[str, Toc]:
-        """Tree path -> table of contents, of the archives that could be read. Empty at depth layout."""
+    def lanes(self) -> LaneTable: ...
 
     @property
-    def digests(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """(archive's tree path, TOC key) -> sha256 of the decompressed kernel, of each where several targets
-        share the key. Only at depth content."""
+    def kpacks(self) -> Mapping[str, Toc]:
+        """Tree path -> table of contents, of the archives that could be read. Empty at depth layout."""
 
     def read(self, path: str) -> bytes:
         """One file's bytes. Raises :class:`OSError`; :class:`ValueError` for a file too large to be read."""

@@ -6,19 +6,24 @@ Each step is a function with plain data on both sides; :mod:`kpacktools.commands
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from kpacktools.checks.bundles import CheckedBundle, check_bundle
+from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.generic import check_generic
 from kpacktools.checks.host import shadowed_plugins
+from kpacktools.checks.markers import check_hosts, find_hosts
 from kpacktools.checks.paths import check_names
+from kpacktools.checks.run import check_bundles
+from kpacktools.checks.sets import mixed_builds, shadowing_variants
 from kpacktools.digests import digests_of
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding, sort_findings, with_severity
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.hostfile import build_id_of
+from kpacktools.lanes import check_lanes, default_lanes
 from kpacktools.planning.adoption import adopt_archives
 from kpacktools.planning.claims import OPAQUE, Claimer, bundles_of
 from kpacktools.planning.exceptions import Exceptions
@@ -28,7 +33,7 @@ from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry
 from kpacktools.policy import NO_POLICY, Policy
 from kpacktools.progress import SILENT, Progress
-from kpacktools.reports.model import InputReport, Report
+from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Report
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees.shards import Prefix, Shard, open_shard, open_shards_below
 from kpacktools.trees.shardsfile import ShardEntry
@@ -82,6 +87,7 @@ class Checks:
 
     bundles: tuple[CheckedBundle, ...] = ()
     findings: tuple[Finding, ...] = ()
+    duplicates: Duplicates = NO_DUPLICATES
 
     @property
     def kernels_checked(self) -> int:
@@ -179,29 +185,33 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     found += shadowed_plugins(inputs)
     size = sum(entry.size for bundle in bundles for entry in bundle.entries)
     settings.progress.start("checking", files=len(bundles), size=size)
+    for item in inputs:
+        for claimed in item.artifacts:
+            if settings.policy.neutral_rule(claimed.artifact.name, claimed.artifact.component) is None:
+                found += check_generic(claimed, settings.depth)
 
-    def one(bundle: Bundle) -> CheckedBundle:
-        handler = OPAQUE_HANDLER if bundle.handler == OPAQUE else registry.by_name(bundle.handler).handler
-        result = check_bundle(bundle, handler, settings.depth, targets)
-        settings.progress.advance(files=1, size=result.size)
-        return result
+    if settings.depth >= Depth.TOC:
+        hosts = [host for item in inputs for claimed in item.artifacts for host in find_hosts(claimed)]
+        found += check_hosts(hosts, inputs, targets)
 
-    with ThreadPoolExecutor(settings.jobs) as executor:
-        generic = [
-            executor.submit(lambda c: list(check_generic(c, settings.depth)), claimed)
-            for item in inputs
-            for claimed in item.artifacts
-            if settings.policy.neutral_rule(claimed.artifact.name, claimed.artifact.component) is None
-        ]
-        # Largest first: the last task to finish should be a small one.
-        order = sorted(range(len(bundles)), key=lambda i: -sum(e.size for e in bundles[i].entries))
-        futures = {i: executor.submit(one, bundles[i]) for i in order}
-        checked = tuple(futures[i].result() for i in range(len(bundles)))
-        for future in generic:
-            found += future.result()
+    def handler_of(bundle: Bundle) -> Handler:
+        return OPAQUE_HANDLER if bundle.handler == OPAQUE else registry.by_name(bundle.handler).handler
+
+    checked, copies = check_bundles(
+        bundles, handler_of, settings.depth, targets, settings.jobs, settings.progress
+    )
     for result in checked:
         found += result.findings
-    return Checks(checked, tuple(found))
+    found += check_lanes([result.lane for result in checked], default_lanes(), settings.policy.lanes)
+    found += shadowing_variants(checked)
+    found += mixed_builds(checked)
+    return Checks(checked, tuple(found), _duplicates(copies))
+
+
+def _duplicates(copies: Counter[tuple[bytes, int]]) -> Duplicates:
+    """Kernels that are among the bundles more than once."""
+    extra = [(count - 1, size) for (_, size), count in copies.items() if count > 1]
+    return Duplicates(sum(n for n, _ in extra), sum(n * size for n, size in extra))
 
 
 def policy_notes(inputs: Sequence[Input], checks: Checks, policy: Policy) -> list[str]:

@@ -17,6 +17,7 @@ else:
 
 from kpacktools.errors import CallError
 from kpacktools.findings import KINDS, Severity
+from kpacktools.lanes import LaneRules, default_lanes
 from kpacktools.planning.exceptions import ForeignRule, GenericRule
 from kpacktools.targets import TargetTable, UnknownTargetError, default_targets
 
@@ -49,6 +50,7 @@ class Policy:
     generic: tuple[GenericRule, ...] = ()
     foreign: tuple[ForeignRule, ...] = ()
     neutral: tuple[NeutralRule, ...] = ()
+    lanes: LaneRules = field(default_factory=LaneRules)
 
     def targets(self) -> TargetTable:
         """The targets that a run under this policy knows."""
@@ -94,6 +96,10 @@ def load_policy(path: str | None) -> Policy:
     if unknown:
         raise CallError(f"--policy {path}: [severity] names no finding: {', '.join(unknown)}")
     policy = _policy(data)
+    strange = sorted(name for name in _lane_names(policy.lanes) if default_lanes().by_name(name) is None)
+    if strange:
+        known = default_lanes().names
+        raise CallError(f"--policy {path}: no such lane: {', '.join(strange)}; known: {known}")
     try:
         for rule in policy.foreign:
             for key in rule.keys:
@@ -103,6 +109,29 @@ def load_policy(path: str | None) -> Policy:
     except UnknownTargetError as error:
         raise CallError(f"--policy {path}: {error}") from None
     return policy
+
+
+def _lane_rules(lanes: Mapping[str, Any], admits: Mapping[str, Any]) -> LaneRules:
+    # An op directly below [admits] is one that every consumer admits on these lanes.
+    anyone = {op: tuple(names) for op, names in admits.items() if isinstance(names, list)}
+    consumers = {
+        consumer: {op: tuple(names) for op, names in ops.items()}
+        for consumer, ops in admits.items()
+        if isinstance(ops, dict)
+    }
+    return LaneRules(
+        default=lanes.get("default"),
+        keys=lanes.get("keys", {}),
+        mixes=tuple(frozenset(mix) for mix in lanes.get("mix", ())),
+        admits={**consumers, **({"any consumer": anyone} if anyone else {})},
+    )
+
+
+def _lane_names(rules: LaneRules) -> set[str]:
+    """Every lane that the rules name."""
+    names = {rules.default} if rules.default else set()
+    names |= set((rules.keys or {}).values()) | {name for mix in rules.mixes for name in mix}
+    return names | {name for ops in (rules.admits or {}).values() for lanes in ops.values() for name in lanes}
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:
@@ -133,4 +162,5 @@ def _policy(data: Mapping[str, Any]) -> Policy:
             NeutralRule(item["artifact"], item["reason"], item.get("component"))
             for item in data.get("neutral", ())
         ),
+        lanes=_lane_rules(data.get("lanes", {}), data.get("admits", {})),
     )

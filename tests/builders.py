@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import struct
@@ -31,6 +32,26 @@ def code_object(target: str, body: bytes = b"code") -> bytes:
             flags |= XNACK[feature[-1]]
     ident = b"\x7fELF\x02\x01\x01\x40\x03".ljust(16, b"\0")
     return struct.pack("<16sHHIQQQIHHHHHH", ident, 3, 224, 1, 0, 0, 0, flags, 64, 56, 0, 64, 0, 0) + body
+
+
+def host_elf(sections: Mapping[str, bytes]) -> bytes:
+    """An x86-64 shared library with these sections and nothing else."""
+    names = b"\0"
+    body = b""
+    headers = bytes(64)
+    for name, data in {**sections, ".shstrtab": b""}.items():
+        start = len(names)
+        names += name.encode() + b"\0"
+        if name == ".shstrtab":
+            data = names
+        kind = 3 if name == ".shstrtab" else 7 if ".note" in name else 1
+        headers += struct.pack("<IIQQQQIIQQ", start, kind, 2, 0, 64 + len(body), len(data), 0, 0, 4, 0)
+        body += data
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01".ljust(16, b"\0"), 3, 62, 1, 0, 0, 64 + len(body),
+        0, 64, 56, 0, 64, len(sections) + 2, len(sections) + 1,
+    )  # fmt: skip
+    return header + body + headers
 
 
 def write_kpack(path: Path, kernels: Mapping[str, bytes], target: str, **options: Any) -> Path:
@@ -129,6 +150,10 @@ class Build:
             "relu.udd.json": {"id": "relu.dispatch"},
             "relu.umd.json": {"id": "relu.match"},
         }
+        entries = {"relu.f32": {"kernel_source_sha256": source["sha256"], "provenance": {}}}
+        provenance = json.dumps({"kdp_id": "relu", "entries": entries}).encode()
+        (place / "relu").mkdir(parents=True, exist_ok=True)
+        (place / "relu/relu.kdp.provenance.json.gz").write_bytes(gzip.compress(provenance, mtime=0))
         for name, document in documents.items():
             file = place / "relu" / name
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import random
 import struct
 from pathlib import Path
 
-from builders import Build, code_object
+from builders import Build, code_object, host_elf
 
 TARGETS = ("gfx942", "gfx950", "gfx1201")
 ARTIFACTS = {
@@ -40,19 +40,9 @@ reason = "hipBLASLt's build always adds gfx906"
 
 
 def host_library(build_id: bytes, body: bytes) -> bytes:
-    """A minimal x86-64 ELF with a ``.note.gnu.build-id`` section."""
+    """A shared library with a GNU build id."""
     note = struct.pack("<III4s", 4, len(build_id), 3, b"GNU\0") + build_id
-    names = b"\0.note.gnu.build-id\0.shstrtab\0"
-    start = 64
-    offsets = (start, start + len(note), start + len(note) + len(names))
-    header = struct.pack(
-        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01".ljust(16, b"\0"), 3, 62, 1, 0, 0,
-        offsets[2] + len(body), 0, 64, 56, 0, 64, 3, 2,
-    )  # fmt: skip
-    sections = bytes(64)
-    sections += struct.pack("<IIQQQQIIQQ", 1, 7, 2, 0, offsets[0], len(note), 0, 0, 4, 0)
-    sections += struct.pack("<IIQQQQIIQQ", 20, 3, 0, 0, offsets[1], len(names), 0, 0, 1, 0)
-    return header + note + names + body + sections
+    return host_elf({".note.gnu.build-id": note, ".text": body})
 
 
 def make_shard(root: Path, target: str, seed: int = 1) -> Path:

@@ -1,28 +1,33 @@
-"""Checking one engine bundle: its archives, its code objects, its manifests, and whether all agree on a target."""
+"""Checking one engine bundle: its archives, its manifests, and whether all agree on a target.
+
+Kernels themselves are read by :mod:`kpacktools.checks.kernels`, in chunks that the caller schedules between
+:func:`examine` and :func:`conclude`.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from kpacktools import codeobject
-from kpacktools.findings import Finding, finding
+from kpacktools.checks.kernels import KNOWN_TYPES, LOOSE, Kernels, archive_finding
+from kpacktools.findings import Finding, Severity, finding
 from kpacktools.hookspecs import Bundle, Checked, Depth, Handler, Stated
 from kpacktools.kpack import KpackError, Toc, read_toc
-from kpacktools.targets import TargetId, TargetTable, UnknownTargetError
+from kpacktools.kpack.reader import stored_count
+from kpacktools.lanes import BundleLane, LaneTable, default_lanes, effective_lanes
+from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees import Entry, is_file
 
-__all__ = ["CheckedBundle", "KpackSummary", "check_bundle"]
+__all__ = ["CheckedBundle", "Examined", "KpackSummary", "conclude", "examine"]
 
 MAX_MANIFEST: Final = 64 << 20
 """Bytes; the largest real manifest is under one million."""
-LOOSE: Final = (".co", ".hsaco")
 _ARCHIVE_PLACES: Final = frozenset(("arch_content", "test_arch_content", ".kpack"))
-_HEAD: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,30 @@ class CheckedBundle:
     kernels_checked: int
     """Kernels whose TOC entry was checked; at depth content, those that were decompressed or read."""
     kpacks: tuple[KpackSummary, ...]
-    lane: str | None
+    lane: BundleLane
+    compilers: Mapping[str, int]
+    """Compiler (else linker) that code objects name -> how many; empty where none was read."""
     build_id: str | None
+    findings: tuple[Finding, ...]
+    archive_keys: Mapping[str, frozenset[str]]
+    """Archive's tree path -> its TOC keys; empty unless they were asked for."""
+
+    @property
+    def lane_name(self) -> str | None:
+        """The lane for reports: declared, else measured where all code objects agree on one."""
+        measured = effective_lanes(self.lane, default_lanes())
+        if self.lane.declared is not None and not self.lane.is_default:
+            return self.lane.declared
+        return next(iter(measured)) if len(measured) == 1 else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examined:
+    """A bundle whose manifests and tables of contents were read."""
+
+    bundle: Bundle
+    checked: Checked
+    tocs: Mapping[str, Toc]
     findings: tuple[Finding, ...]
 
 
@@ -60,11 +87,13 @@ class _Content:
         self.depth = depth
         self.targets = targets
         self.findings: list[Finding] = []
-        self.kernels_checked = 0
-        self.stated: list[Stated] = []
         self._bundle = bundle
         self._sizes = {entry.path: entry.size for entry in bundle.entries}
         self._json: dict[str, Any] = {}
+
+    @property
+    def lanes(self) -> LaneTable:
+        return default_lanes()
 
     def read(self, path: str) -> bytes:
         size = self._sizes.get(path, 0)
@@ -75,8 +104,9 @@ class _Content:
 
     def json(self, path: str) -> Any:
         if path not in self._json:
+            data = self.read(path)
             try:
-                self._json[path] = msgspec.json.decode(self.read(path))
+                self._json[path] = msgspec.json.decode(_unzipped(data) if path.endswith(".gz") else data)
             except msgspec.DecodeError as error:
                 raise ValueError(f"invalid JSON: {error}") from None
             except RecursionError:
@@ -93,84 +123,57 @@ class _Content:
                 continue
             try:
                 with self._bundle.artifact.tree.open(entry.path) as stream:
-                    tocs[entry.path] = read_toc(stream, entry.size)
+                    toc = tocs[entry.path] = read_toc(stream, entry.size)
+                    self.findings += _unnamed(self._bundle.artifact.where(entry.path), toc, stream)
             except (KpackError, OSError) as error:
                 self.findings.append(archive_finding(self._bundle.artifact.where(entry.path), error))
         return tocs
 
-    @cached_property
-    def digests(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        if self.depth < Depth.CONTENT:
-            return {}
-        found: dict[tuple[str, str], frozenset[str]] = {}
-        for path, toc in self.kpacks.items():
-            for key, target, digest in self._kernels_of(path, toc):
-                del target
-                found[path, key] = found.get((path, key), frozenset()) | {digest}
-        return found
 
-    def _kernels_of(self, path: str, toc: Toc) -> Iterator[tuple[str, str, str]]:
-        """Decompress every kernel: (TOC key, target, sha256) of each one that is whole."""
-        from kpacktools.kpack.reader import KpackReader, verify
-
-        where = self._bundle.artifact.where(path)
-        try:
-            with self._bundle.artifact.tree.open(path) as stream:
-                for kernel in verify(KpackReader(stream, self._sizes[path], toc)):
-                    self.kernels_checked += 1
-                    if isinstance(kernel.result, KpackError):
-                        self.findings.append(archive_finding(where, kernel.result, kernel.key))
-                        continue
-                    self._check_code_object(where, kernel.key, kernel.target, kernel.head)
-                    yield kernel.key, kernel.target, kernel.result
-        except OSError as error:
-            self.findings.append(archive_finding(where, error))
-
-    def _check_code_object(self, where: str, key: str, target: str, head: bytes) -> None:
-        header = codeobject.probe(head)
-        built_for = None if header is None else header.target_id
-        if built_for is None:
-            return
-        try:
-            agrees = self.targets.covers(self.targets.key(target), built_for)
-        except UnknownTargetError:
-            agrees = TargetId.parse(built_for).processor == target
-        if not agrees:
-            self.findings.append(
-                finding(
-                    "codeobject-target-mismatch",
-                    where,
-                    f"the kernel {key!r} lies under {target} and was built for {built_for}",
-                    "the device would refuse or misread it: pack the right object",
-                )
-            )
+def _unnamed(where: str, toc: Toc, stream: BinaryIO) -> Iterator[Finding]:
+    """Code objects that an archive stores and its TOC does not name: one ordinal that is wrong looks like this."""
+    named = {kernel.ordinal for by_target in toc.kernels.values() for kernel in by_target.values()}
+    stored = stored_count(stream, toc)
+    if stored > len(named):
+        yield finding(
+            "orphan-kernel",
+            where,
+            f"stores {stored} code objects, of which its TOC names {len(named)}: nothing can load the others",
+            "pack the archive again",
+        )
 
 
-def archive_finding(where: str, error: KpackError | OSError, key: str = "") -> Finding:
-    """The finding for an archive that cannot be read."""
-    if isinstance(error, OSError):
-        return finding("kpack-corrupt", where, f"cannot be read: {error.strerror or error}")
-    about = f"{key!r}: " if key else ""
-    return finding(error.finding, where, about + error.message, error.hint)
+def _unzipped(data: bytes) -> bytes:
+    """The content of a gzip file, no larger than a manifest may be. Raises :class:`ValueError`."""
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        out = inflate.decompress(data, MAX_MANIFEST)
+    except zlib.error as error:
+        raise ValueError(f"invalid gzip: {error}") from None
+    if not inflate.eof:
+        raise ValueError(f"cut, or more than {MAX_MANIFEST} bytes when decompressed")
+    return out
 
 
-def check_bundle(bundle: Bundle, handler: Handler, depth: Depth, targets: TargetTable) -> CheckedBundle:
-    """Check one bundle as deep as asked. Reads only the bundle's own files; safe to call from any thread."""
+def examine(bundle: Bundle, handler: Handler, depth: Depth, targets: TargetTable) -> Examined:
+    """Read a bundle's tables of contents and let its handler check its manifests.
+
+    Reads only the bundle's own files; safe to call from any thread.
+    """
     content = _Content(bundle, depth, targets)
-    found: list[Finding] = []
     tocs = content.kpacks
     checked = _ask(handler, bundle, content)
-    if depth >= Depth.CONTENT:
-        content.digests  # noqa: B018 - reads every kernel, whether the handler asked for digests or not
-        found += _check_loose(bundle, content)
-    found += content.findings
-    found += checked.findings
     stated = [*_names_stated(bundle, targets), *checked.stated]
     for path, toc in tocs.items():
         held = sorted(toc.targets() | set(toc.gfx_arches))
         stated += [Stated("TOC", target, path) for target in held]
-    found += _check_agreement(bundle, stated, targets)
-    found += _check_places(bundle)
+    found = [
+        *content.findings,
+        *checked.findings,
+        *_check_agreement(bundle, stated, targets),
+        *_check_places(bundle),
+        *_check_types(bundle, tocs),
+    ]
     if not bundle.entries:
         found.append(
             finding(
@@ -180,19 +183,37 @@ def check_bundle(bundle: Bundle, handler: Handler, depth: Depth, targets: Target
                 "remove it, or find out why the build left it empty",
             )
         )
-    loose = [entry for entry in bundle.files(*LOOSE) if is_file(entry)]
-    counted = sum(toc.count() for toc in tocs.values()) + len(loose)
+    return Examined(bundle, checked, tocs, tuple(found))
+
+
+def conclude(examined: Examined, kernels: Kernels | None, *, keep_keys: bool) -> CheckedBundle:
+    """A bundle with what reading its kernels brought; None where they were not read.
+
+    ``keep_keys`` keeps the archives' TOC keys, for comparing variants of one target: all keys of a release would be
+    too many to hold.
+    """
+    bundle, checked, tocs = examined.bundle, examined.checked, examined.tocs
+    loose = sum(is_file(entry) for entry in bundle.files(*LOOSE))
+    in_archives = sum(toc.count() for toc in tocs.values())
     return CheckedBundle(
         bundle=bundle,
         size=sum(entry.size for entry in bundle.entries),
-        kernels=counted if checked.kernels is None else checked.kernels,
-        kernels_checked=content.kernels_checked
-        if depth >= Depth.CONTENT
-        else sum(toc.count() for toc in tocs.values()),
+        kernels=in_archives + loose if checked.kernels is None else checked.kernels,
+        kernels_checked=in_archives if kernels is None else kernels.count,
         kpacks=tuple(_summary(bundle, entry, tocs.get(entry.path)) for entry in bundle.files(".kpack")),
-        lane=checked.lane,
+        lane=BundleLane(
+            engine=bundle.engine,
+            key=bundle.key.name,
+            path=bundle.path,
+            declared=checked.lane,
+            is_default=checked.lane_is_default,
+            majors={} if kernels is None else dict(kernels.majors),
+            ops=checked.ops,
+        ),
+        compilers={} if kernels is None else dict(kernels.tools),
         build_id=checked.build_id,
-        findings=tuple(found),
+        findings=examined.findings + (() if kernels is None else tuple(kernels.findings)),
+        archive_keys={path: frozenset(toc.kernels) for path, toc in tocs.items()} if keep_keys else {},
     )
 
 
@@ -222,29 +243,6 @@ def _summary(bundle: Bundle, entry: Entry, toc: Toc | None) -> KpackSummary:
     )
 
 
-def _check_loose(bundle: Bundle, content: _Content) -> Iterator[Finding]:
-    """Loose code objects of another target than their folder's."""
-    for entry in bundle.files(*LOOSE):
-        if not is_file(entry):
-            continue
-        where = bundle.artifact.where(entry.path)
-        try:
-            with bundle.artifact.tree.open(entry.path) as stream:
-                header = codeobject.probe(stream.read(_HEAD))
-        except OSError as error:
-            yield finding("codeobject-target-mismatch", where, f"cannot be read: {error.strerror}")
-            continue
-        content.kernels_checked += 1
-        built_for = None if header is None else header.target_id
-        if built_for is not None and not content.targets.covers(bundle.key, built_for):
-            yield finding(
-                "codeobject-target-mismatch",
-                where,
-                f"lies under {bundle.key} and was built for {built_for}",
-                f"move it to the folder of {built_for}, or build it for {bundle.key}",
-            )
-
-
 def _check_places(bundle: Bundle) -> Iterator[Finding]:
     """Archives outside the places where loaders and packagers look for them."""
     for entry in bundle.files(".kpack"):
@@ -254,6 +252,21 @@ def _check_places(bundle: Bundle) -> Iterator[Finding]:
                 bundle.artifact.where(entry.path),
                 f"lies outside arch_content and .kpack; it goes with {bundle.key}, by its name",
                 f"move it to arch_content/{bundle.engine}/{bundle.key}/",
+            )
+
+
+def _check_types(bundle: Bundle, tocs: Mapping[str, Toc]) -> Iterator[Finding]:
+    """TOC types that no loader knows."""
+    for path, toc in tocs.items():
+        odd = {kernel.type for by_target in toc.kernels.values() for kernel in by_target.values()}
+        odd -= set(KNOWN_TYPES)
+        if odd:
+            yield finding(
+                "kpack-unsupported",
+                bundle.artifact.where(path),
+                f"holds kernels of type {', '.join(map(repr, sorted(odd)))}; known: {', '.join(KNOWN_TYPES)}",
+                "a newer type needs a newer kpacktools",
+                severity=Severity.WARNING,
             )
 
 

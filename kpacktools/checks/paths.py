@@ -19,7 +19,7 @@ __all__ = ["check_links", "check_names", "resolve_link"]
 # right; the others cannot be stored on Windows (Win32 "Naming Files").
 _BAD: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _UNPORTABLE: Final = re.compile(r'[:?*"<>|]|[. ](?=/|$)')
-_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff:?*\"<>|]")
+_CHARACTERS: Final = re.compile('[\x00-\x1f\x7f\\\\\ud800-\udfff:?*"<>|]')
 _RESERVED: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{name}{digit}" for name in ("com", "lpt") for digit in range(10)))
 )

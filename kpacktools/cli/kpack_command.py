@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kpacktools.checks.bundles import archive_finding
+from kpacktools.checks.kernels import archive_finding
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
 from kpacktools.kpack import KpackError, Toc, read_toc

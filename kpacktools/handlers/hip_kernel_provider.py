@@ -17,9 +17,10 @@ from kpacktools.checks.references import (
     kernel_differences,
     local_reference,
     manifest_problems,
+    some,
 )
 from kpacktools.findings import Finding, finding
-from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Handler, Stated, hookimpl
+from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Expected, Handler, Stated, hookimpl
 
 __all__ = ["HipKernelProviderHandler"]
 
@@ -60,6 +61,7 @@ class HipKernelProviderHandler(Handler):
         stated = list(_stated(bundle, read))
         named: dict[str, set[str]] = {}
         packed = 0
+        expected: list[Expected] = []
         for path, at, kernel in read.kernels:
             source = kernel["kernel_source"]
             if source["kind"] != "kpack":
@@ -69,17 +71,17 @@ class HipKernelProviderHandler(Handler):
             if archive is None:
                 continue
             named.setdefault(archive, set()).add(source["toc_key"])
-            digests = content.digests.get((archive, source["toc_key"]))
-            if digests and source["sha256"] not in digests:
-                found.append(
-                    finding(
-                        "digest-mismatch",
-                        bundle.artifact.where(path),
-                        f"{at}: {source['toc_key']} has sha256 {', '.join(sorted(digests))}, "
-                        f"the descriptor says {source['sha256']}",
-                        "pack the archive and the descriptors again, from one run",
-                    )
+            expected.append(
+                Expected(
+                    path=archive,
+                    manifest=path,
+                    at=at,
+                    key=source["toc_key"],
+                    symbol=source["symbol"],
+                    sha256=source["sha256"],
+                    arguments=tuple((item["offset"], item["size"]) for item in source["signature"]),
                 )
+            )
         archives = {entry.path for entry in bundle.files(".kpack")}
         for archive in sorted(set(named) - archives):
             found.append(
@@ -95,7 +97,8 @@ class HipKernelProviderHandler(Handler):
             for archive in sorted(archives):
                 found += kernel_differences(bundle, content, archive, named.get(archive, set()))
         counted = packed if content.depth is Depth.LAYOUT else None
-        return Checked(tuple(found), counted, tuple(stated))
+        found += _check_provenance(bundle, content, read)
+        return Checked(tuple(found), counted, tuple(stated), tuple(expected))
 
 
 def _read(bundle: Bundle, content: Content, found: list[Finding]) -> _Descriptors:
@@ -181,6 +184,67 @@ def _stated(bundle: Bundle, read: _Descriptors) -> Iterator[Stated]:
         if arches and bundle.key.base not in arches and bundle.key.name not in arches:
             for arch in arches:
                 yield Stated("manifest", arch, path)
+
+
+def _check_provenance(bundle: Bundle, content: Content, read: _Descriptors) -> Iterator[Finding]:
+    """``{stem}.provenance.json.gz`` beside each descriptor of packed kernels: ``{kdp_id, entries{<ukd id>:
+    {kernel_source_sha256, provenance}}}``, which must match the descriptor."""
+    present = {entry.path for entry in bundle.entries}
+    packed: dict[str, dict[str, str]] = {}
+    for path, _, kernel in read.kernels:
+        if kernel["kernel_source"]["kind"] == "kpack":
+            packed.setdefault(path, {})[kernel["id"]] = kernel["kernel_source"]["sha256"]
+    identifiers = {path: package["id"] for path, package in read.packages}
+    without = []
+    for path, kernels in packed.items():
+        stem = path.removesuffix(".json")
+        sidecar = next(
+            (p for s in (stem, stem.rpartition(".")[0]) if (p := f"{s}.provenance.json.gz") in present), None
+        )
+        if sidecar is None:
+            without.append(path)
+            continue
+        where = bundle.artifact.where(sidecar)
+        try:
+            document = content.json(sidecar)
+        except (OSError, ValueError) as error:
+            message = error.strerror if isinstance(error, OSError) else str(error)
+            yield finding("sidecar-mismatch", where, f"cannot be read: {message}", "expected gzipped JSON")
+            continue
+        for problem in _provenance_problems(document, identifiers.get(path), kernels):
+            yield finding(
+                "sidecar-mismatch",
+                where,
+                problem,
+                "pack descriptors and provenance again, from one run",
+                sources=(where, bundle.artifact.where(path)),
+            )
+    if without:
+        yield finding(
+            "provenance-unknown",
+            bundle.path,
+            f"{sum(len(packed[path]) for path in without)} packed kernels have no provenance sidecar: "
+            f"{some(sorted(path.rpartition('/')[2] for path in without))}",
+            "install <name>.provenance.json.gz beside the descriptor",
+        )
+
+
+def _provenance_problems(document: Any, identifier: str | None, kernels: Mapping[str, str]) -> Iterator[str]:
+    entries = document.get("entries") if isinstance(document, Mapping) else None
+    if not isinstance(entries, Mapping):
+        yield "$.entries: expected an object by kernel descriptor id, found none"
+        return
+    if identifier is not None and document.get("kdp_id") != identifier:
+        yield f"$.kdp_id: expected {identifier!r} as in the descriptor, found {document.get('kdp_id')!r}"
+    for missing in sorted(set(kernels) - set(entries)):
+        yield f"$.entries: expected an entry for the packed kernel {missing!r}, found none"
+    for name, entry in entries.items():
+        digest = entry.get("kernel_source_sha256") if isinstance(entry, Mapping) else None
+        if name in kernels and digest != kernels[name]:
+            yield (
+                f"$.entries[{name!r}].kernel_source_sha256: expected {kernels[name]} as in the descriptor, "
+                f"found {digest!r}"
+            )
 
 
 def _partial(bundle: Bundle, read: _Descriptors, packed: int, archives: set[str]) -> Iterator[Finding]:

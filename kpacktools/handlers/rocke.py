@@ -6,16 +6,21 @@ earlier ``hipdnn.rocke.bundle/v1`` (ROCm/rocm-libraries, rocKE packer).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kpacktools.checks.references import kernel_differences, local_reference, manifest_problems
+from kpacktools.checks.sidecars import check_sidecars
 from kpacktools.findings import Finding, finding
-from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Handler, Stated, hookimpl
+from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Expected, Handler, Stated, hookimpl
+from kpacktools.kpack import Toc
+from kpacktools.lanes import LaneTable
 
 __all__ = ["RockeHandler"]
 
 SCHEMAS: Final = ("rocke.aot.bundle/v1", "hipdnn.rocke.bundle/v1")
+DEFAULT_LANE: Final = "llvm20"
+"""The ``llvm_flavor`` that the packer records beside such a build id: a default and not a claim."""
 DEFAULT_BUILD_IDS: Final = ("unknown", "rocke-client")
 """What the packer records when nobody told it which build it packs."""
 
@@ -34,6 +39,9 @@ class RockeHandler(Handler):
         named: dict[str, set[str]] = {}
         kernels = 0
         lane = build_id = None
+        is_default = False
+        ops: set[str] = set()
+        expected: list[Expected] = []
         manifests = [
             e for e in bundle.files(".json") if not e.path.endswith((".sidecar.json", "aot_list.json"))
         ]
@@ -54,9 +62,13 @@ class RockeHandler(Handler):
             found += problems
             if document is None:
                 continue
-            kernels += len(document["entries"])
+            entries = document["entries"]
+            kernels += len(entries)
             lane = document["llvm_flavor"]
             build_id = document["engine_build_id"]
+            is_default = build_id in DEFAULT_BUILD_IDS and lane == DEFAULT_LANE
+            ops |= {item["op"] for item in entries if "op" in item}
+            found += _check_minimum_lanes(entries, lane, content.lanes, where)
             stated.append(Stated("manifest", document["arch"], entry.path))
             if build_id in DEFAULT_BUILD_IDS:
                 found.append(
@@ -70,7 +82,9 @@ class RockeHandler(Handler):
             archive = local_reference(bundle, entry.path, document["kpack"], found)
             if archive is None:
                 continue
-            keys = {item["toc_key"] for item in document["entries"]}
+            keys = {item["toc_key"] for item in entries}
+            expected += _expected(entries, archive, entry.path)
+            found += _check_metadata(entries, content.kpacks.get(archive), where)
             named.setdefault(archive, set()).update(keys)
             if not any(other.path == archive for other in bundle.entries):
                 found.append(
@@ -85,7 +99,77 @@ class RockeHandler(Handler):
         for archive, keys in sorted(named.items()):
             found += kernel_differences(bundle, content, archive, keys)
         counted = kernels if content.depth is Depth.LAYOUT else None
-        return Checked(tuple(found), counted, tuple(stated), lane, build_id)
+        found += check_sidecars(bundle, content, expected)
+        return Checked(
+            findings=tuple(found),
+            kernels=counted,
+            stated=tuple(stated),
+            expected=tuple(expected),
+            lane=lane,
+            lane_is_default=is_default,
+            ops=frozenset(ops),
+            build_id=None if build_id in DEFAULT_BUILD_IDS else build_id,
+        )
+
+
+def _expected(entries: Sequence[Mapping[str, Any]], archive: str, manifest: str) -> Iterator[Expected]:
+    for index, item in enumerate(entries):
+        yield Expected(
+            path=archive,
+            manifest=manifest,
+            at=f"$.entries[{index}]",
+            key=item["toc_key"],
+            symbol=item["symbol"],
+            arguments=_arguments(item["args_signature"]),
+        )
+
+
+def _arguments(signature: Sequence[Mapping[str, Any]]) -> tuple[tuple[int | None, int | None], ...] | None:
+    """Sizes in order, where the producer recorded them; rocKE does not record offsets."""
+    sizes = [item.get("size_bytes") for item in signature]
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    return tuple((None, size) for size in sizes)
+
+
+def _check_minimum_lanes(
+    entries: Sequence[Mapping[str, Any]], lane: str, lanes: LaneTable, where: str
+) -> Iterator[Finding]:
+    """A ``minimum_llvm_flavor`` must name a known lane not above the bundle's own: anything else is invalid, and
+    never taken as absent."""
+    for index, item in enumerate(entries):
+        spec = item.get("compile_spec", {})
+        if "minimum_llvm_flavor" not in spec:
+            continue
+        minimum = spec["minimum_llvm_flavor"]
+        problem = ""
+        if not isinstance(minimum, str) or lanes.by_name(minimum) is None:
+            problem = f"one of {lanes.names}"
+        elif lanes.by_name(lane) is not None and lanes.above(minimum, lane):
+            problem = f"a lane not above the bundle's own, {lane}"
+        if problem:
+            yield finding(
+                "manifest-invalid",
+                where,
+                f"$.entries[{index}].compile_spec.minimum_llvm_flavor: expected {problem}, found {minimum!r}",
+            )
+
+
+def _check_metadata(entries: Sequence[Mapping[str, Any]], toc: Toc | None, where: str) -> Iterator[Finding]:
+    """The TOC's metadata repeats ``cache_key`` and ``symbol``: where it is there, it must be the same."""
+    for index, item in enumerate(entries if toc is not None else ()):
+        assert toc is not None
+        for kernel in toc.kernels.get(item["toc_key"], {}).values():
+            for name in ("cache_key", "symbol"):
+                repeated = (kernel.metadata or {}).get(name, item[name])
+                if repeated != item[name]:
+                    yield finding(
+                        "manifest-invalid",
+                        where,
+                        f"$.entries[{index}].{name}: expected {repeated!r} as in the archive's TOC, found "
+                        f"{item[name]!r}",
+                        "pack the bundle again, archive and manifest from one run",
+                    )
 
 
 def _is_bundle_manifest(bundle: Bundle, path: str, document: Any) -> bool:

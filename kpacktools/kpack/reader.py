@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO, NamedTuple
 
 import zstandard
@@ -12,7 +13,7 @@ import zstandard
 from kpacktools.kpack.format import MAX_KERNELS, SCHEME_NONE, KpackError
 from kpacktools.kpack.toc import Kernel, Toc, read_toc
 
-__all__ = ["CheckedKernel", "KpackReader", "verify"]
+__all__ = ["CheckedKernel", "KpackReader", "frame_index", "stored_count", "verify"]
 
 _CHUNK = 1 << 20
 """Bytes of uncompressed data handed on at a time."""
@@ -35,17 +36,20 @@ class KpackReader:
 
     ``stream`` is a seekable binary file of ``size`` bytes that stays the caller's to close. A reader moves
     its position, so threads need a reader and a stream each; they may share the ``toc`` that
-    :func:`kpacktools.kpack.read_toc` made, which is else read from the stream.
+    :func:`kpacktools.kpack.read_toc` made, which is else read from the stream, and the ``frames`` that
+    :func:`frame_index` found.
 
     Raises :class:`KpackError` for an archive whose TOC is wrong, and :class:`OSError` where the stream does.
     """
 
-    def __init__(self, stream: BinaryIO, size: int, toc: Toc | None = None) -> None:
+    def __init__(
+        self, stream: BinaryIO, size: int, toc: Toc | None = None, frames: array[int] | None = None
+    ) -> None:
         self.toc: Toc = read_toc(stream, size) if toc is None else toc
         self._stream = stream
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-        self._frames = array("Q")  # start and size of the frames found so far, alternating
-        self._next_prefix = 0
+        # Start and size of the frames found so far, alternating.
+        self._frames = array("Q") if frames is None else frames
         self._frame_count: int | None = None
 
     def stream(self, kernel: Kernel) -> Iterator[bytes]:
@@ -138,19 +142,18 @@ class KpackReader:
                     "kpack-unsupported", f"a zstd blob of {count} kernels; AMD's reader takes {MAX_KERNELS}"
                 )
             self._frame_count = count
-            self._next_prefix = self.toc.zstd_offset + 4
         if kernel.ordinal >= self._frame_count:
             raise _corrupt(kernel, f"the zstd blob holds {self._frame_count} kernels")
         while len(self._frames) <= 2 * kernel.ordinal:
-            position = self._next_prefix + 4
+            prefix = sum(self._frames[-2:]) if self._frames else self.toc.zstd_offset + 4
+            position = prefix + 4
             if position > end:
                 raise _corrupt(kernel, f"the zstd blob ends before frame {len(self._frames) // 2}")
-            size = int.from_bytes(self._bytes_at(kernel, self._next_prefix, 4), "little")
+            size = int.from_bytes(self._bytes_at(kernel, prefix, 4), "little")
             if position + size > end:
                 problem = f"frame {len(self._frames) // 2} of {size} bytes reaches beyond the zstd blob"
                 raise _corrupt(kernel, problem)
             self._frames.extend((position, size))
-            self._next_prefix = position + size
         return self._frames[2 * kernel.ordinal], self._frames[2 * kernel.ordinal + 1]
 
     def _bytes_at(self, kernel: Kernel, offset: int, size: int) -> bytes:
@@ -159,6 +162,36 @@ class KpackReader:
         if len(data) < size:
             raise _corrupt(kernel, f"the file ends at byte {offset + len(data)}, inside this kernel")
         return data
+
+
+def frame_index(stream: BinaryIO, toc: Toc) -> array[int] | None:
+    """Where the zstd frames of an archive lie, for readers that share the walk; None for scheme ``none``.
+
+    Start and size alternate, by ordinal. The index ends where the blob is broken: readers then say so for the
+    kernels behind.
+    """
+    last = max((kernel for _, _, kernel in toc.entries()), key=lambda kernel: kernel.ordinal, default=None)
+    if toc.scheme == SCHEME_NONE or last is None:
+        return None
+    reader = KpackReader(stream, 0, toc)
+    with suppress(KpackError):
+        reader._frame(last)
+    return reader._frames
+
+
+def stored_count(stream: BinaryIO, toc: Toc) -> int:
+    """How many code objects an archive stores, whether its TOC names them or not.
+
+    Raises :class:`KpackError` where the file ends before it says, and :class:`OSError` where the stream does.
+    """
+    if toc.scheme == SCHEME_NONE:
+        return len(toc.blobs or ())
+    assert toc.zstd_offset is not None
+    stream.seek(toc.zstd_offset)
+    count = stream.read(4)
+    if len(count) < 4:
+        raise KpackError("kpack-corrupt", f"the file ends at byte {toc.zstd_offset + len(count)}")
+    return int.from_bytes(count, "little")
 
 
 class CheckedKernel(NamedTuple):

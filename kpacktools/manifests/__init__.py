@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,10 @@ __all__ = ["MAX_PROBLEMS", "Problem", "load_schema", "problems"]
 
 MAX_PROBLEMS: Final = 10
 """Problems named per document; a last one counts the rest."""
+
+
+_PART: Final = re.compile(r"urn:kpacktools:([a-z_.]+)")
+"""How one schema refers to another: it is put among its definitions when it is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,10 @@ class Problem:
 def load_schema(name: str) -> dict[str, Any]:
     """A schema by name, e.g. ``rocke.bundle``. Raises :class:`FileNotFoundError`."""
     text = resources.files(__name__).joinpath(f"{name}.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    parts = set(_PART.findall(text))
+    schema: dict[str, Any] = json.loads(_PART.sub(r"#/$defs/\1", text))
+    if parts:
+        schema["$defs"] = {part: load_schema(part) for part in parts}
     return schema
 
 

@@ -38,7 +38,7 @@ class Crew:
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self.idle = 0
-        """How many of the threads have nothing to do; a hint, since it may change at any time."""
+        """How many of the threads wait for work; a hint, since it may change at any time."""
         self._changed = threading.Condition()
         self._short: deque[Callable[[], None]] = deque()
         self._long: deque[Callable[[], None]] = deque()
@@ -55,7 +55,6 @@ class Crew:
 
     def result(self, outcome: Future[T]) -> T:
         """What the call returned or raised; until that is known the calling thread makes other calls."""
-        # Without a helper an outcome that is not known belongs to a call that still waits.
         outcome.add_done_callback(self._wake)
         while (work := self._next(self._short, self._long, outcome.done)) is not None:
             work()
@@ -99,14 +98,14 @@ class Crew:
         """The next call to make, when there is one; None when it is ``enough``."""
         with self._changed:
             self.idle += 1
-            while not enough():
-                queue = first or second
-                if queue:
-                    self.idle -= 1
-                    return queue.popleft()
-                self._changed.wait()
-            self.idle -= 1
-            return None
+            try:
+                while not enough():
+                    if queue := first or second:
+                        return queue.popleft()
+                    self._changed.wait()
+                return None
+            finally:
+                self.idle -= 1
 
     def _wake(self, outcome: Future[T]) -> None:
         with self._changed:

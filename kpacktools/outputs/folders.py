@@ -18,15 +18,14 @@ from typing import Literal, NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.outputs import transfer
-from kpacktools.outputs.staging import State, is_staging_name, is_vacant, refusals_named, resolve, stage
+from kpacktools.outputs.staging import State, is_vacant, refusals_named, resolve, stage
 from kpacktools.outputs.transfer import LinkMode, OpenFolder
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.progress import SILENT, Progress
 from kpacktools.trees import is_link
+from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
 
 __all__ = ["MANIFEST_NAME", "Comparison", "WrittenFolder", "compare_folder", "write_folders"]
-
-MANIFEST_NAME = "artifact_manifest.txt"
 
 Comparison = Literal["absent", "equal", "differs"]
 """What is at a folder's destination before it is written; an empty folder counts as absent."""
@@ -365,8 +364,15 @@ def _difference_in_content(path: str, folder: PlannedFolder) -> str:
         source = tree.local_path(entry.path)
         if source is None or not os.path.samestat(os.stat(source), found):
             unread.append(file)
-    for dest, tree, entry in unread:
-        with tree.open(entry.path) as planned, open(f"{path}/{dest}", "rb") as existing:
-            if not transfer.same_bytes(planned, existing):
-                return f"{dest} has other bytes"
+    for file in unread:
+        if not _same_bytes(file, f"{path}/{file.dest}"):
+            return f"{file.dest} has other bytes"
     return ""
+
+
+def _same_bytes(file: PlannedFile, existing: str) -> bool:
+    source = file.tree.local_path(file.entry.path)
+    if source is not None:
+        return transfer.same_files(source, existing)
+    with file.tree.open(file.entry.path) as planned, open(existing, "rb") as other:
+        return transfer.same_bytes(planned, other)

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Literal
 
 from kpacktools.errors import CallError
-from kpacktools.outputs.transfer import same_bytes
+from kpacktools.outputs.transfer import same_files
+from kpacktools.trees.names import STAGING_PREFIX, STAGING_SUFFIX, is_staging_name
 
 __all__ = [
     "Staging",
@@ -46,7 +47,6 @@ __all__ = [
 State = Literal["written", "kept", "replaced"]
 """What became of one entry of OUT."""
 
-_PREFIX, _SUFFIX = ".kpacktools-", ".tmp"
 _LOCK = "lock"
 _CONTENT = "content"
 _ASIDE_SUFFIX = "-replaced"
@@ -90,11 +90,6 @@ else:
             return True
 
 
-def is_staging_name(name: str) -> bool:
-    """True for the name of a staging folder; scans of OUT pass over these."""
-    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
-
-
 def resolve(out: str | Path) -> str:
     """OUT with links resolved: what is renamed is the folder, not a link to it.
 
@@ -135,8 +130,7 @@ def same_file(staged: str, existing: str) -> bool:
         return False
     if os.path.samestat(left, right):
         return True
-    with open(staged, "rb") as one, open(existing, "rb") as other:
-        return same_bytes(one, other)
+    return same_files(staged, existing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +271,7 @@ def _begin(place: str) -> tuple[str, int]:
     it is empty: then everything is done again.
     """
     for _ in range(_ATTEMPTS):
-        folder = os.path.join(place, f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}")
+        folder = os.path.join(place, f"{STAGING_PREFIX}{secrets.token_hex(8)}{STAGING_SUFFIX}")
         path = os.path.join(folder, _LOCK)
         try:
             os.makedirs(place, exist_ok=True)

@@ -28,15 +28,20 @@ __all__ = [
     "hard_link",
     "put_file",
     "same_bytes",
+    "same_files",
     "soft_link",
     "stream_file",
 ]
 
 LinkMode = Literal["auto", "hardlink", "copy"]
-"""``auto``: independent files, sharing extents; ``copy``: sharing nothing; ``hardlink``: the input itself."""
+"""``auto``: independent files, extents may be shared; ``copy``: nothing is; ``hardlink``: the input itself."""
+
+_Way = Callable[[int, int, int, int], int]
+"""Copy up to so many bytes at an offset: (reader, writer, offset, count) -> bytes copied, 0 at the end."""
 
 _CHUNK = 1 << 20
 _KERNEL_CHUNK = 1 << 30
+_SMALL = 1 << 15  # up to here a read and a write are less work than asking for anything better
 _BINARY: int = getattr(os, "O_BINARY", 0)
 # Should a FIFO have taken the place of a file since the scan, opening it must not hang.
 _READ = os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0)
@@ -74,7 +79,7 @@ class OpenFolder:
             os.close(self.fd)
 
     def source(self, path: str) -> tuple[str, int | None]:
-        """An absolute path as a name and the descriptor of its folder, which stays open for its neighbours.
+        """An input's path as a name and the descriptor of its folder, which stays open for its neighbours.
 
         Neighbours in an output mostly are neighbours in an input too: each folder is then resolved once.
 
@@ -155,6 +160,7 @@ def copy_file(file: PlannedFile, source: str, folder: OpenFolder, name: str, *, 
     before or after.
     """
     size = file.entry.size
+    small = size <= _SMALL
     reader = os.open(source, _READ)
     try:
         found = os.fstat(reader)
@@ -162,8 +168,8 @@ def copy_file(file: PlannedFile, source: str, folder: OpenFolder, name: str, *, 
             raise changed(file)
         writer = _create(folder, name)
         try:
-            if not (share and clone(reader, writer)):
-                ways = _SHARING_WAYS if share else _COPYING_WAYS
+            if small or not share or not clone(reader, writer):
+                ways = _READING if small else _SHARING_WAYS if share else _COPYING_WAYS
                 end = 0
                 for start, end in _extents(reader, found):
                     if copy_extent(reader, writer, start, end, ways) != end:
@@ -171,7 +177,7 @@ def copy_file(file: PlannedFile, source: str, folder: OpenFolder, name: str, *, 
                 if end != size:
                     os.ftruncate(writer, size)
             _set_mode(writer, file)
-            if os.fstat(writer).st_size != size or os.fstat(reader).st_size != size:
+            if os.fstat(reader).st_size != size:
                 raise changed(file)
         finally:
             os.close(writer)
@@ -192,6 +198,22 @@ def stream_file(file: PlannedFile, folder: OpenFolder, name: str) -> None:
         if left or source.read(1):
             raise changed(file)
         _set_mode(sink.fileno(), file)
+
+
+def same_files(one: str, other: str) -> bool:
+    """True where two local files hold the same bytes; what is a hole in both is not read.
+
+    Raises :class:`OSError`.
+    """
+    left = os.open(one, _READ)
+    try:
+        right = os.open(other, _READ)
+        try:
+            return _same_data(left, right)
+        finally:
+            os.close(right)
+    finally:
+        os.close(left)
 
 
 def same_bytes(one: BinaryIO, other: BinaryIO) -> bool:
@@ -219,14 +241,27 @@ def copy_extent(reader: int, writer: int, start: int, end: int, ways: Sequence[_
     return start
 
 
-_Way = Callable[[int, int, int, int], int]
-"""Copy up to so many bytes at an offset: (reader, writer, offset, count) -> bytes copied, 0 at the end."""
+if sys.platform == "win32":
+
+    def _read_at(fd: int, offset: int, count: int) -> bytes:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, count)
+
+    def _write_at(fd: int, offset: int, data: bytes) -> int:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.write(fd, data)
+
+else:
+
+    def _read_at(fd: int, offset: int, count: int) -> bytes:
+        return os.pread(fd, count, offset)
+
+    def _write_at(fd: int, offset: int, data: bytes) -> int:
+        return os.pwrite(fd, data, offset)
 
 
 def _by_reading(reader: int, writer: int, offset: int, count: int) -> int:
-    os.lseek(reader, offset, os.SEEK_SET)
-    os.lseek(writer, offset, os.SEEK_SET)
-    return os.write(writer, os.read(reader, min(count, _CHUNK)))
+    return _write_at(writer, offset, _read_at(reader, offset, min(count, _CHUNK)))
 
 
 if sys.platform == "linux":
@@ -248,8 +283,9 @@ if sys.platform == "linux":
         return os.sendfile(writer, reader, offset, min(count, _KERNEL_CHUNK))
 
     # copy_file_range may share extents by itself.
+    _READING: tuple[_Way, ...] = (_by_reading,)
     _COPYING_WAYS: tuple[_Way, ...] = (_by_sendfile, _by_reading)
-    _SHARING_WAYS: tuple[_Way, ...] = (_by_range, *_COPYING_WAYS)
+    _SHARING_WAYS: tuple[_Way, ...] = (_by_range, _by_sendfile, _by_reading)
 
 else:
 
@@ -257,26 +293,56 @@ else:
         """False: extents are shared on Linux only."""
         return False
 
-    _COPYING_WAYS: tuple[_Way, ...] = (_by_reading,)
-    _SHARING_WAYS: tuple[_Way, ...] = _COPYING_WAYS
+    _READING: tuple[_Way, ...] = (_by_reading,)
+    _COPYING_WAYS: tuple[_Way, ...] = _READING
+    _SHARING_WAYS: tuple[_Way, ...] = _READING
 
 
 def _extents(reader: int, found: os.stat_result) -> Iterator[tuple[int, int]]:
     """The parts of a file that hold data, as (start, end); all of it where the system does not tell."""
     size = found.st_size
-    if sys.platform == "win32" or found.st_blocks * 512 >= size:
+    if sys.platform == "win32" or not _has_holes(found):
         yield 0, size
         return
     end = 0
-    while end < size:
-        try:
-            start = os.lseek(reader, end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # a hole up to the end
-                return
-            raise
+    while (start := _next_data(reader, end, size)) < size:
         end = min(os.lseek(reader, start, os.SEEK_HOLE), size)
         yield start, end
+
+
+def _same_data(left: int, right: int) -> bool:
+    found = os.fstat(left)
+    size = found.st_size
+    if os.fstat(right).st_size != size:
+        return False
+    holes = _has_holes(found)
+    offset = 0
+    while offset < size:
+        if holes:
+            offset = min(_next_data(left, offset, size), _next_data(right, offset, size))
+        chunk = _read_at(left, offset, _CHUNK)
+        if chunk != _read_at(right, offset, _CHUNK):
+            return False
+        if not chunk:
+            return offset == size
+        offset += len(chunk)
+    return True
+
+
+def _has_holes(found: os.stat_result) -> bool:
+    return sys.platform != "win32" and found.st_blocks * 512 < found.st_size
+
+
+def _next_data(fd: int, offset: int, size: int) -> int:
+    """Where data begins at or after an offset; ``size`` where nothing but a hole follows."""
+    if sys.platform == "win32":
+        return offset
+    try:
+        return os.lseek(fd, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size
+        raise
 
 
 def _create(folder: OpenFolder, name: str) -> int:

@@ -57,6 +57,7 @@ def as_mapping(report: Report) -> dict[str, Any]:
             "files_superseded": report.counts.files_superseded,
             "kernels_checked": report.kernels_checked,
         },
+        "duplicates": {"kernels": report.duplicates.kernels, "bytes": report.duplicates.size},
         "findings": [_finding(item) for item in report.findings],
         "notes": list(report.notes),
     }
@@ -85,8 +86,9 @@ def _bundle(item: CheckedBundle) -> dict[str, Any]:
             }
             for kpack in item.kpacks
         ],
-        "lane": item.lane,
-        "compilers": [],
+        "lane": item.lane_name,
+        "compilers": sorted(item.compilers, key=lambda name: (-item.compilers[name], name)),
+        "compiler_counts": dict(sorted(item.compilers.items())),
         "build_id": item.build_id,
     }
 

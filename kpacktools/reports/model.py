@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.findings import Finding, Severity
 from kpacktools.planning.merge import Counts
 
-__all__ = ["InputReport", "OutputReport", "Report"]
+__all__ = ["NO_DUPLICATES", "Duplicates", "InputReport", "OutputReport", "Report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Kernels that a set ships more than once, byte for byte."""
+
+    kernels: int = 0
+    size: int = 0
+    """Bytes, decompressed, that one copy of each would save."""
+
+
+NO_DUPLICATES: Final = Duplicates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,7 @@ class Report:
     outputs: tuple[OutputReport, ...] = ()
     counts: Counts = field(default_factory=Counts)
     kernels_checked: int = 0
+    duplicates: Duplicates = NO_DUPLICATES
     notes: tuple[str, ...] = ()
     dry_run: bool = False
 

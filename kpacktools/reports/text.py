@@ -16,7 +16,7 @@ from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.findings import KINDS, Finding, Severity
 from kpacktools.reports.model import Report
 
-__all__ = ["as_text", "human_size"]
+__all__ = ["as_text", "clean", "human_size"]
 
 _NAMED_AT_MOST: Final = 5
 """Findings of one name that are printed in full, unless all are asked for."""
@@ -42,7 +42,7 @@ def as_text(report: Report, *, quiet: bool = False, verbose: bool = False, termi
     _print_findings(console, shown, verbose)
     if not quiet:
         for note in report.notes:
-            console.print(f"note: {_clean(note)}", markup=False)
+            console.print(f"note: {clean(note)}", markup=False)
         _print_outputs(console, report)
     _print_verdict(console, report)
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
@@ -58,7 +58,7 @@ def human_size(size: int) -> str:
     raise AssertionError
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Text from outside, without the control sequences that a terminal would obey."""
     return text.translate(_CONTROL)
 
@@ -86,12 +86,12 @@ def _print_bundles(console: Console, report: Report, width: int) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("target" if turned else "engine", no_wrap=True)
     for column in columns:
-        table.add_column(_clean(column), justify="right", no_wrap=not turned)
+        table.add_column(clean(column), justify="right", no_wrap=not turned)
     for row in rows:
         texts = [
             _cell(cells.get((column, row) if turned else (row, column), ()), worst) for column in columns
         ]
-        table.add_row(_clean(row), *texts)
+        table.add_row(clean(row), *texts)
     console.print(table)
     console.print("kernels and bytes; ✓ nothing found, ! warning, ✗ error, - nothing there\n", style="dim")
 
@@ -106,7 +106,7 @@ def _print_list(
         table.add_column(name)
     table.add_column("kernels and bytes", justify="right")
     for (engine, key), items in sorted(cells.items()):
-        table.add_row(_clean(engine), _clean(key), _cell(items, worst, one_line=True))
+        table.add_row(clean(engine), clean(key), _cell(items, worst, one_line=True))
     console.print(table)
     console.print()
 
@@ -157,7 +157,7 @@ def _print_findings(console: Console, found: Iterable[Finding], verbose: bool) -
 
 
 def _print_line(console: Console, line: str) -> None:
-    console.print(_clean(line), soft_wrap=True, markup=False)
+    console.print(clean(line), soft_wrap=True, markup=False)
 
 
 def _print_outputs(console: Console, report: Report) -> None:
@@ -170,7 +170,7 @@ def _print_outputs(console: Console, report: Report) -> None:
     table.add_column("")
     for item in report.outputs:
         state = "would be written" if item.state == "planned" else item.state
-        table.add_row(escape(_clean(item.path)), f"{item.files:,}", human_size(item.size), state)
+        table.add_row(escape(clean(item.path)), f"{item.files:,}", human_size(item.size), state)
     console.print(table)
     console.print()
 

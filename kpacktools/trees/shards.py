@@ -10,26 +10,15 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees import Tree
 from kpacktools.trees.directory import scan_directory
+from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
 
-__all__ = [
-    "MANIFEST_NAME",
-    "Artifact",
-    "Prefix",
-    "Shard",
-    "is_staging_name",
-    "open_shard",
-    "open_shards_below",
-]
-
-MANIFEST_NAME: Final = "artifact_manifest.txt"
-"""The file that makes a folder an artifact directory: one stage prefix a line."""
+__all__ = ["Artifact", "Prefix", "Shard", "open_shard", "open_shards_below"]
 
 _ARTIFACT_NAME = re.compile(r"(?P<name>[^_]+)_(?P<component>[^_]+)_(?P<key>.+)")
 _ENGINE_ANCESTORS = ("arch_content", "test_arch_content")
@@ -79,11 +68,6 @@ class Shard:
     run: str | None = None
     """The build run it came from, where a shards file says."""
     findings: tuple[Finding, ...] = ()
-
-
-def is_staging_name(name: str) -> bool:
-    """True for the temporary folders of a run that is under way or died."""
-    return name.startswith(".kpacktools-") and name.endswith(".tmp")
 
 
 def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> Shard:

@@ -171,6 +171,7 @@ def test_every_way_to_copy_gives_the_same_bytes(
 ) -> None:
     data = os.urandom((2 << 20) + 7)
     (tree.root / "a").write_bytes(data)
+    monkeypatch.setattr(transfer, "clone", lambda reader, writer: False)
     for name in broken:
         monkeypatch.setattr(os, name, failing(errno.EXDEV), raising=False)
     assert put(tree.planned("a"), out).read_bytes() == data
@@ -180,30 +181,33 @@ def test_every_way_to_copy_gives_the_same_bytes(
 def test_a_way_that_stops_early_is_continued_by_the_next(
     tree: FolderTree, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tree.root / "a").write_bytes(b"0123456789")
+    data = os.urandom(100_000)
+    (tree.root / "a").write_bytes(data)
     real = os.copy_file_range
 
     def first_four(reader: int, writer: int, count: int, source: int, target: int) -> int:
         return real(reader, writer, min(count, 4), source, target) if not source else 0
 
+    monkeypatch.setattr(transfer, "clone", lambda reader, writer: False)
     monkeypatch.setattr(os, "copy_file_range", first_four)
-    assert put(tree.planned("a"), out).read_bytes() == b"0123456789"
+    assert put(tree.planned("a"), out).read_bytes() == data
 
 
 @pytest.mark.parametrize("share", [True, False])
 def test_only_auto_asks_for_shared_extents(
     tree: FolderTree, out: Path, monkeypatch: pytest.MonkeyPatch, share: bool
 ) -> None:
-    (tree.root / "a").write_bytes(b"a")
+    data = os.urandom(100_000)
+    (tree.root / "a").write_bytes(data)
     asked: list[int] = []
 
     def clone(reader: int, writer: int) -> bool:
         asked.append(writer)
-        os.write(writer, os.read(reader, 10))
+        os.write(writer, os.read(reader, len(data)))
         return True
 
     monkeypatch.setattr(transfer, "clone", clone)
-    assert put(tree.planned("a"), out, "auto" if share else "copy").read_bytes() == b"a"
+    assert put(tree.planned("a"), out, "auto" if share else "copy").read_bytes() == data
     assert bool(asked) is share
 
 
@@ -268,7 +272,7 @@ def test_nothing_is_written_over(tree: FolderTree, out: Path, link: LinkMode, lo
 def test_a_full_disk_is_not_retried_in_another_way(
     tree: FolderTree, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tree.root / "a").write_bytes(b"a")
+    (tree.root / "a").write_bytes(bytes(100_000))
     tried: list[str] = []
 
     def full(*_: int) -> int:
@@ -280,6 +284,51 @@ def test_a_full_disk_is_not_retried_in_another_way(
     with pytest.raises(CallError, match="No space left on device"):
         put(tree.planned("a"), out)
     assert tried == ["first"]
+
+
+def _sparse(path: Path, size: int, parts: Mapping[int, bytes]) -> str:
+    with path.open("wb") as stream:
+        for offset, data in parts.items():
+            stream.seek(offset)
+            stream.write(data)
+        stream.truncate(size)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("size", "parts", "same"),
+    [
+        (SPARSE, {0: b"head", 3 << 30: b"middle"}, True),
+        (SPARSE, {0: b"head", 1 << 30: bytes(100), 3 << 30: b"middle"}, True),
+        (SPARSE, {0: b"head", 3 << 30: b"fiddle"}, False),
+        (SPARSE, {0: b"head", 3 << 30: b"middle", SPARSE - 1: b"x"}, False),
+        (SPARSE, {0: b"head"}, False),
+        (SPARSE + 1, {0: b"head", 3 << 30: b"middle"}, False),
+    ],
+)
+def test_files_are_compared_without_reading_what_is_a_hole_in_both(
+    tmp_path: Path, size: int, parts: Mapping[int, bytes], same: bool
+) -> None:
+    one = _sparse(tmp_path / "one", SPARSE, {0: b"head", 3 << 30: b"middle"})
+    if os.stat(one).st_blocks * 512 > 1 << 20:
+        pytest.skip("this file system has no holes")
+    other = _sparse(tmp_path / "other", size, parts)
+    assert transfer.same_files(one, other) is same
+    assert transfer.same_files(other, one) is same
+
+
+@pytest.mark.parametrize("length", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
+def test_files_are_compared_to_their_ends(tmp_path: Path, length: int) -> None:
+    data = os.urandom(length)
+    files = {
+        "same": data,
+        "longer": data + b"x",
+        "other": data[:-1] + bytes([data[-1] ^ 1]) if data else b"x",
+    }
+    (tmp_path / "one").write_bytes(data)
+    for name, other in files.items():
+        (tmp_path / name).write_bytes(other)
+        assert transfer.same_files(str(tmp_path / "one"), str(tmp_path / name)) is (name == "same")
 
 
 @pytest.mark.parametrize(

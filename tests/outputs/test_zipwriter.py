@@ -20,7 +20,7 @@ from member_files import PAYLOAD, folder_members, memory_members, write_files
 from kpacktools.errors import CallError
 from kpacktools.outputs import members as members_module
 from kpacktools.outputs import zipwriter
-from kpacktools.outputs.crew import Crew
+from kpacktools.outputs.crew import Crew, SharedDigest
 from kpacktools.outputs.members import Member, check_names
 from kpacktools.outputs.zipformat import DEFLATED, STANDARD_LIMITS, STORED, Packed, ZipFormat, ZipLimits
 from kpacktools.outputs.zipwriter import ZipWriter, write_members
@@ -325,6 +325,16 @@ def test_a_crew_ends_long_calls_after_an_error() -> None:
     with pytest.raises(KeyError):
         fail()
     assert cancelled.is_set()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_a_shared_digest_is_that_of_the_blocks_in_order(jobs: int) -> None:
+    pieces = [NOISE[start : start + 5_000] for start in range(0, len(NOISE), 5_000)]
+    with Crew(jobs) as crew:
+        digest = SharedDigest(crew)
+        for piece in pieces:
+            digest.update(piece)
+        assert digest.digest() == hashlib.sha256(NOISE).digest()
 
 
 class Tally:

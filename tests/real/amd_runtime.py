@@ -1,6 +1,7 @@
-"""AMD's own kpack runtime, as a referee: what it sees in an archive. x86-64 Linux only; no GPU is needed.
+"""AMD's own kpack runtime, as a referee: what it sees in an archive, and which code object it picks.
 
-The library comes out of a public wheel that ships it beside the host libraries that it serves.
+x86-64 Linux only; no GPU is needed. The library comes out of a public wheel that ships it beside the host
+libraries that it serves.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import platform
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -49,6 +50,31 @@ def list_kernels(path: Path) -> list[tuple[str, str, int, str]]:
         for key, target, data in found
         if data is not None
     )
+
+
+def load(binary: Path, marker: bytes, index: int, targets: Sequence[str]) -> bytes:
+    """The code object that the runtime loads for a host binary (which it does not open) on such a device.
+
+    ``marker`` is what its ``.rocm_kpack_ref`` holds; of ``targets`` the first that has the kernel counts.
+    Raises :class:`RuntimeRefusal`, with code 13 where there is no archive.
+    """
+    library = _library()
+    cache, data, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    names = (ctypes.c_char_p * len(targets))(*map(str.encode, targets))
+    # It is not told the marker's size, and takes it for 64 KiB at most.
+    metadata = ctypes.create_string_buffer(marker, 64 << 10)
+    _check(library.kpack_cache_create(ctypes.byref(cache)))
+    try:
+        place = (str(binary).encode(), ctypes.c_uint32(index), names, ctypes.c_size_t(len(targets)))
+        _check(
+            library.kpack_load_code_object(cache, metadata, *place, ctypes.byref(data), ctypes.byref(size))
+        )
+        try:
+            return ctypes.string_at(data.value or 0, size.value)
+        finally:
+            library.kpack_free_code_object(data)
+    finally:
+        library.kpack_cache_destroy(cache)
 
 
 def _kernel(archive: ctypes.c_void_p, key: bytes, target: bytes) -> bytes | None:
@@ -90,6 +116,8 @@ def _library() -> ctypes.CDLL:
         pytest.skip(f"AMD's runtime cannot be loaded here: {error}")
     library.kpack_free_kernel.restype = None
     library.kpack_close.restype = None
+    library.kpack_free_code_object.restype = None
+    library.kpack_cache_destroy.restype = None
     return library
 
 

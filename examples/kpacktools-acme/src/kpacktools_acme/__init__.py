@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from importlib import resources
@@ -11,7 +10,7 @@ from typing import Any
 import jsonschema
 
 from kpacktools.findings import Finding, finding
-from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Handler, Stated, hookimpl
+from kpacktools.hookspecs import Bundle, Checked, Content, Expected, Handler, Stated, hookimpl
 
 SCHEMA = json.loads(resources.files(__name__).joinpath("acme.schema.json").read_text("utf-8"))
 
@@ -37,24 +36,25 @@ class AcmeHandler(Handler):
         except (ValueError, jsonschema.ValidationError) as error:
             return Checked((finding("manifest-invalid", where, str(error).splitlines()[0]),))
         return Checked(
-            findings=tuple(self._compare(bundle, content, manifest, root, files)),
+            findings=tuple(self._compare(bundle, manifest, root, files)),
+            # At depth content the core reads each kernel and compares it with what is said here.
+            expected=tuple(
+                Expected(path=f"{root}/{kernel['file']}", manifest=path, at=f"$.kernels[{i}]", sha256=kernel["sha256"])
+                for i, kernel in enumerate(manifest["kernels"])
+            ),
             kernels=len(manifest["kernels"]),
             stated=(Stated("manifest", manifest["target"], path),),
             build_id=manifest["build"],
         )
 
     def _compare(
-        self, bundle: Bundle, content: Content, manifest: dict[str, Any], root: str, files: set[str]
+        self, bundle: Bundle, manifest: dict[str, Any], root: str, files: set[str]
     ) -> Iterator[Finding]:
         for kernel in manifest["kernels"]:
             path = f"{root}/{kernel['file']}"
             where = bundle.artifact.where(path)
             if path not in files:
                 yield finding("missing-kernel", where, "is named by acme.json and not there")
-            elif content.depth >= Depth.CONTENT:
-                digest = hashlib.sha256(content.read(path)).hexdigest()
-                if digest != kernel["sha256"]:
-                    yield finding("digest-mismatch", where, f"has sha256 {digest}, not {kernel['sha256']}")
 
 
 @hookimpl
