@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple
 
 __all__ = ["BenchmarkError", "Contender", "Race", "Result", "Role", "Sample", "Track", "Verdict"]
 
-Role = Literal["kpacktools", "floor", "peer"]
-"""What is measured; the least that the job can cost; another program that does it."""
+Role = Literal["kpacktools", "start-up", "floor", "peer"]
+"""What is measured; the same without content; the least that the job can cost; another program that does it."""
 
 _MEMORY_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes that ``ru_maxrss`` counts in (getrusage(2))."""
@@ -111,8 +111,6 @@ class Race:
 
     title: str
     contenders: Sequence[Contender]
-    startup: str = ""
-    """The row of the start-up race whose time is taken off kpacktools' where start-up counts apart."""
     once: bool = False
     """One run says enough: memory is asked for, not time."""
     warm: bool = False

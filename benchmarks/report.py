@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from race import Result
@@ -16,30 +16,27 @@ __all__ = ["as_json", "as_table"]
 _HEADINGS = ("", "wall", "least", "cpu", "memory", "ratio")
 
 
-def as_table(finished: Iterable[Finished]) -> str:
-    """A table of medians for each race, and its verdicts.
+def as_table(item: Finished) -> str:
+    """A race's table of medians, and its verdicts.
 
     Times are in seconds and memory is the largest resident set in MB; a ratio is kpacktools' median time over
     the other's, start-up included.
     """
-    lines: list[str] = []
-    for item in finished:
-        rows = [_HEADINGS, *_rows(item)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-        runs = max(len(result.samples) for result in item.results)
-        lines.append(f"{item.race.title}  ({runs} run{'s' * (runs > 1)})")
-        lines += [
-            "  " + "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in rows
-        ]
-        lines += [f"  {result.name}: left out, {result.skipped}" for result in item.results if result.skipped]
-        lines += [
-            f"  {'ok' if v.ok else 'MISSED':8}{v.text}: {v.value:.2f}, "
-            f"{'at least' if v.at_least else 'at most'} {v.limit:.2f}"
-            for v in item.verdicts
-        ]
-        lines.append("")
-    return "\n".join(lines)
+    rows = [_HEADINGS, *_rows(item)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    runs = max(len(result.samples) for result in item.results)
+    lines = [f"{item.race.title}  ({runs} run{'s' * (runs > 1)})"]
+    lines += [
+        "  " + "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
+    lines += [f"  {result.name}: left out, {result.skipped}" for result in item.results if result.skipped]
+    lines += [
+        f"  {'ok' if v.ok else 'MISSED':8}{v.text}: {v.value:.2f}, "
+        f"{'at least' if v.at_least else 'at most'} {v.limit:.2f}"
+        for v in item.verdicts
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _rows(item: Finished) -> Iterator[tuple[str, ...]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from aiter import Unavailable
 from race import BenchmarkError, Track
 from report import as_json, as_table
-from workloads import WORKLOADS, Finished, Setting, Workload, run_startup
+from workloads import WORKLOADS, Finished, Setting, Workload, make_input, run_startup
 
 __all__ = ["main"]
 
@@ -81,11 +81,11 @@ def _run(
     root = Path(tempfile.mkdtemp(prefix="kpacktools-bench-", dir=place))
     try:
         track = Track(root, 1 if options.quick else options.repeat, _tell)
-        first, startup = run_startup(track)
+        setting = Setting(track, make_input(track, "start"), options.quick, options.aiter)
         if not finished:
-            _show(first, finished)
-        for item in workload.run(Setting(track, options.quick, startup, options.aiter)):
-            _show([item], finished)
+            _show(run_startup(setting), finished)
+        for item in workload.run(setting):
+            _show(item, finished)
     except Unavailable as reason:
         left_out[workload.name] = str(reason)
         print(f"{workload.name}: left out, {reason}\n")
@@ -95,10 +95,10 @@ def _run(
         _tell("")
 
 
-def _show(items: Sequence[Finished], finished: list[Finished]) -> None:
+def _show(item: Finished, finished: list[Finished]) -> None:
     _tell("")
-    finished += items
-    print(as_table(items), flush=True)
+    finished.append(item)
+    print(as_table(item), flush=True)
 
 
 def _room(place: Path) -> int:

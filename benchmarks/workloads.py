@@ -15,18 +15,18 @@ from inputs import STAGE, W3_FILES, make_prefix, shards_of
 from peers import artifact_flatten, bdist_wheel, wheel_pack
 from race import BenchmarkError, Contender, Race, Result, Role, Track, Verdict, by_name
 
-__all__ = ["WORKLOADS", "Finished", "Workload", "run_startup"]
+__all__ = ["WORKLOADS", "Finished", "Setting", "Workload", "make_input", "run_startup"]
 
 HERE: Final = Path(__file__).resolve().parent
 MEMORY_LIMIT: Final = 200.0
 """MB (10^6 bytes)."""
 STORE, HARD_LINKS, COPIES = "read, hash, store", "cp -rl", "cp -r"
 TOCS, MANIFESTS, KERNELS = "decode TOCs", "decode TOCs and manifests", "zstd + sha256, all cores"
-OURS: Final = "kpacktools"
+OURS, START = "kpacktools", "the same, almost empty"
 
 Command = Callable[[Path], Sequence[str | Path]]
-Startup = Mapping[str, Result]
-"""Command -> its result on an almost empty shard."""
+Judge = Callable[[Mapping[str, Result]], Iterator[Verdict]]
+"""From results by name to what they show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,16 @@ class Setting:
     """What a workload is run with."""
 
     track: Track
-    quick: bool
-    startup: Startup
+    start: Path
+    """An almost empty input: what a command costs on it is its start-up."""
+    quick: bool = False
     aiter: Path | None = None
 
     def make(self, name: str) -> Path:
-        """Make an input in a process of its own: the measured ones inherit this process's peak memory."""
-        root = self.track.root / name
-        self.track.tell(f"{name}: making its input")
-        command = [sys.executable, str(HERE / "inputs.py"), name, str(root)]
-        if subprocess.run([*command, *(["--quick"] if self.quick else [])], check=False).returncode != 0:
-            raise BenchmarkError(f"the input of {name} could not be made")
-        return root
+        """Make the input of a workload."""
+        return make_input(self.track, name, quick=self.quick)
 
-    def finish(self, race: Race, judge: Callable[[Mapping[str, Result]], Iterator[Verdict]]) -> Finished:
+    def finish(self, race: Race, judge: Judge) -> Finished:
         """Run a race and judge it."""
         results = self.track.run(race)
         return Finished(race, tuple(results), tuple(judge(by_name(results))))
@@ -71,6 +67,19 @@ class Workload:
     room: int
     """MB that its input and one run's outputs take."""
     run: Callable[[Setting], Iterator[Finished]]
+
+
+def make_input(track: Track, name: str, *, quick: bool = False) -> Path:
+    """Make an input in a process of its own: the measured ones inherit this process's peak memory.
+
+    Raises :class:`~race.BenchmarkError`.
+    """
+    root = track.root / name
+    track.tell(f"{name}: making its input")
+    command = [sys.executable, str(HERE / "inputs.py"), name, str(root)]
+    if subprocess.run([*command, *(["--quick"] if quick else [])], check=False).returncode != 0:
+        raise BenchmarkError(f"the input of {name} could not be made")
+    return root
 
 
 def kpacktools(*arguments: str | Path, role: Role = "kpacktools", name: str = OURS) -> Contender:
@@ -119,27 +128,28 @@ def wheel_race(name: str, root: Path, projects: Path | None, *, once: bool = Fal
     if projects is not None:
         contenders += [bdist_wheel(stages_of(root), projects / "setuptools")]
         contenders += [wheel_pack(stages_of(root), projects / "wheel")]
-    return Race(f"{name} wheel", contenders, "wheel", once)
+    return Race(f"{name} wheel", contenders, once=once)
 
 
-def merge_race(name: str, root: Path, link: str, *, peers: bool = True, once: bool = False) -> Race:
+def merge_race(name: str, root: Path, start: Path, link: str, *, peers: bool = False) -> Race:
     hard = link == "hardlink"
     contenders = [
         kpacktools("merge", *shards_of(root), "--link", link),
+        kpacktools("merge", *shards_of(start), "--link", link, role="start-up", name=START),
         cp(HARD_LINKS if hard else COPIES, shards_of(root)),
     ]
-    if hard and peers:
+    if peers:
         contenders.append(artifact_flatten(artifacts_of(root)))
-    return Race(f"{name} merge, {_named(link)}", contenders, "merge", once)
+    return Race(f"{name} merge, {_named(link)}", contenders)
 
 
-def split_race(name: str, root: Path, link: str) -> Race:
-    floors = cp(HARD_LINKS if link == "hardlink" else COPIES, [root / "prefix"])
-    return Race(
-        f"{name} split, {_named(link)}",
-        [kpacktools("split", root / "prefix", "--link", link), floors],
-        "split",
-    )
+def split_race(name: str, root: Path, start: Path, link: str) -> Race:
+    contenders = [
+        kpacktools("split", root / "prefix", "--link", link),
+        kpacktools("split", start / "prefix", "--link", link, role="start-up", name=START),
+        cp(HARD_LINKS if link == "hardlink" else COPIES, [root / "prefix"]),
+    ]
+    return Race(f"{name} split, {_named(link)}", contenders)
 
 
 def _named(link: str) -> str:
@@ -148,7 +158,7 @@ def _named(link: str) -> str:
 
 def inspect_race(name: str, root: Path, depth: str, *floors: Contender, once: bool = False) -> Race:
     ours = kpacktools("inspect", root / "shards", "--depth", depth)
-    return Race(f"{name} inspect, {depth}", [ours, *floors], "inspect", once)
+    return Race(f"{name} inspect, {depth}", [ours, *floors], once=once)
 
 
 # Verdicts.
@@ -164,22 +174,19 @@ def memory(results: Mapping[str, Result]) -> Iterator[Verdict]:
     yield Verdict("peak memory, MB", results[OURS].memory / 1e6, MEMORY_LIMIT)
 
 
-def apart(results: Mapping[str, Result], startup: Result) -> float:
+def apart(results: Mapping[str, Result]) -> float:
     """kpacktools' seconds without those of its start-up; noise must not make it nothing."""
-    return max(results[OURS].wall - startup.wall, 1e-3)
+    return max(results[OURS].wall - results[START].wall, 1e-3)
 
 
-def linked(startup: Result, times: float, seconds: float = 0.0) -> Callable[..., Iterator[Verdict]]:
-    """At most ``times`` the floor and ``seconds`` more, start-up apart."""
+def linked(times: float, seconds: float = 0.0) -> Judge:
+    """At most ``times`` the time of cp and ``seconds`` more, start-up apart."""
 
     def judge(results: Mapping[str, Result]) -> Iterator[Verdict]:
         cost = results[HARD_LINKS if HARD_LINKS in results else COPIES]
         more = f" + {seconds:g} s" if seconds else ""
-        yield Verdict(
-            f"{cost.name} x {times:g}{more}, start-up apart",
-            apart(results, startup) / cost.wall,
-            times + seconds / cost.wall,
-        )
+        limit = times + seconds / cost.wall
+        yield Verdict(f"{cost.name} x {times:g}{more}, start-up apart", apart(results) / cost.wall, limit)
 
     return judge
 
@@ -193,22 +200,20 @@ def faster_than_setuptools(results: Mapping[str, Result], times: float) -> Itera
 # Workloads.
 
 
-def run_startup(track: Track) -> tuple[list[Finished], Startup]:
-    """The commands on an almost empty shard, and what the bare command line costs."""
-    setting = Setting(track, quick=False, startup={})
-    root = setting.make("start")
-    shards = shards_of(root)
+def run_startup(setting: Setting) -> Finished:
+    """The commands on an almost empty input, and what the bare command line costs."""
+    start = setting.start
     commands = {
-        "merge": kpacktools("merge", *shards, "--link", "hardlink"),
-        "split": kpacktools("split", root / "prefix", "--link", "hardlink"),
-        "wheel": kpacktools("wheel", *shards, "--version", "1.0"),
-        "inspect": kpacktools("inspect", root / "shards"),
+        "merge": kpacktools("merge", *shards_of(start), "--link", "hardlink"),
+        "split": kpacktools("split", start / "prefix", "--link", "hardlink"),
+        "wheel": kpacktools("wheel", *shards_of(start), "--version", "1.0"),
+        "inspect": kpacktools("inspect", start / "shards"),
+        "--help": kpacktools("--help"),
+        "handlers": kpacktools("handlers"),
     }
     click, empty = "python -c 'import click'", "python -c ''"
     contenders = [
         *(Contender(f"kpacktools {name}", "kpacktools", c.command) for name, c in commands.items()),
-        kpacktools("--help", name="kpacktools --help"),
-        kpacktools("handlers", name="kpacktools handlers"),
         Contender(click, "floor", lambda folder: [sys.executable, "-c", "import click"]),
         Contender(empty, "floor", lambda folder: [sys.executable, "-c", ""]),
     ]
@@ -218,8 +223,7 @@ def run_startup(track: Track) -> tuple[list[Finished], Startup]:
             value = results[f"kpacktools {command}"].wall / results[click].wall
             yield Verdict(f"kpacktools {command}: {click} x {times}", value, times)
 
-    finished = setting.finish(Race("start-up", contenders, warm=True), judge)
-    return [finished], {name: by_name(finished.results)[f"kpacktools {name}"] for name in commands}
+    return setting.finish(Race("start-up", contenders, warm=True), judge)
 
 
 def run_w1(setting: Setting) -> Iterator[Finished]:
@@ -252,12 +256,12 @@ def run_w2(setting: Setting) -> Iterator[Finished]:
 
 
 def _folders(name: str, root: Path, setting: Setting) -> Iterator[Finished]:
-    startup = setting.startup
-    yield setting.finish(merge_race(name, root, "hardlink"), linked(startup["merge"], 3, 0.15))
-    yield setting.finish(split_race(name, root, "hardlink"), linked(startup["split"], 3, 0.15))
+    start = setting.start
+    yield setting.finish(merge_race(name, root, start, "hardlink", peers=True), linked(3, 0.15))
+    yield setting.finish(split_race(name, root, start, "hardlink"), linked(3, 0.15))
     for link in ("auto", "copy"):
-        yield setting.finish(merge_race(name, root, link), linked(startup["merge"], 1.3))
-    yield setting.finish(split_race(name, root, "auto"), linked(startup["split"], 1.3))
+        yield setting.finish(merge_race(name, root, start, link), linked(1.3))
+    yield setting.finish(split_race(name, root, start, "auto"), linked(1.3))
 
 
 def run_w3(setting: Setting) -> Iterator[Finished]:
@@ -267,14 +271,14 @@ def run_w3(setting: Setting) -> Iterator[Finished]:
     for count in W3_FILES:
         last = count == W3_FILES[-1]
         place = root if last else setting.make(f"W3-{count}")
-        race = merge_race(f"W3 {count:,}", place, "hardlink", peers=last)
-        finished = setting.finish(race, linked(setting.startup["merge"], 1.5) if last else no_verdict)
-        seconds[count] = apart(by_name(finished.results), setting.startup["merge"])
+        race = merge_race(f"W3 {count:,}", place, setting.start, "hardlink", peers=last)
+        finished = setting.finish(race, linked(1.5) if last else no_verdict)
+        seconds[count] = apart(by_name(finished.results))
         if last:
             growth = Verdict("exponent of growth, start-up apart", exponent(seconds), 1.1)
             finished = Finished(finished.race, finished.results, (*finished.verdicts, growth))
         yield finished
-    yield setting.finish(split_race("W3", root, "hardlink"), linked(setting.startup["split"], 1.5))
+    yield setting.finish(split_race("W3", root, setting.start, "hardlink"), linked(1.5))
     yield setting.finish(wheel_race("W3", root, None), no_verdict)
 
 
@@ -298,7 +302,7 @@ def run_w4(setting: Setting) -> Iterator[Finished]:
     kernels = floor(KERNELS, "kernels", root / "shards")
     yield setting.finish(inspect_race("W4", root, "content", kernels), judge)
     yield setting.finish(wheel_race("W4", root, None, once=True), memory)
-    yield setting.finish(merge_race("W4", root, "copy", once=True), memory)
+    yield setting.finish(merge_race("W4", root, setting.start, "copy"), memory)
 
 
 def run_w5(setting: Setting) -> Iterator[Finished]:
@@ -312,7 +316,7 @@ def run_w5(setting: Setting) -> Iterator[Finished]:
     tocs = floor(TOCS, "tocs", root / "shards")
     manifests = floor(MANIFESTS, "manifests", root / "shards")
     yield setting.finish(inspect_race("W5", root, "toc", tocs, manifests), judge)
-    yield setting.finish(merge_race("W5", root, "hardlink", peers=False), memory)
+    yield setting.finish(merge_race("W5", root, setting.start, "hardlink"), memory)
     yield setting.finish(inspect_race("W5", root, "content", once=True), memory)
 
 
@@ -321,7 +325,7 @@ def run_w6(setting: Setting) -> Iterator[Finished]:
     root = setting.make("W6")
     yield setting.finish(inspect_race("W6", root, "toc", once=True), memory)
     yield setting.finish(inspect_race("W6", root, "content", once=True), memory)
-    yield setting.finish(merge_race("W6", root, "copy", once=True), memory)
+    yield setting.finish(merge_race("W6", root, setting.start, "copy"), memory)
     yield setting.finish(wheel_race("W6", root, None, once=True), memory)
 
 

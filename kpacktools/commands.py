@@ -12,6 +12,7 @@ from typing import Literal
 
 from kpacktools.checks.markers import find_hosts
 from kpacktools.errors import CallError
+from kpacktools.findings import counted
 from kpacktools.hookspecs import Depth
 from kpacktools.outputs.folders import compare_folder, write_folders
 from kpacktools.outputs.staging import stage
@@ -125,7 +126,7 @@ def _start(
     registry = load_registry()
     targets = settings.policy.targets()
     entries = () if shards_file is None else read_shards_file(shards_file, targets)
-    settings.progress.start(f"scanning {len(paths) + len(entries)} inputs")
+    settings.progress.start(f"scanning {counted(len(paths) + len(entries), 'input')}")
     shards = open_inputs(paths, targets, prefix, entries=entries, any_depth=any_depth)
     if not shards:
         raise CallError(f"{command}: no input is named, neither as an argument nor in --shards FILE")

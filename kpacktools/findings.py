@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-__all__ = ["KINDS", "Finding", "Kind", "Severity", "errors", "finding", "sort_findings"]
+__all__ = ["KINDS", "Finding", "Kind", "Severity", "counted", "errors", "finding", "sort_findings"]
 
 
 class Severity(str, Enum):
@@ -151,6 +151,11 @@ def finding(
     Raises :class:`KeyError` for a name that the table lacks.
     """
     return Finding(name, severity or KINDS[name].severity, path, message, hint, tuple(sources))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: ``1 file``, ``2 files``."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def errors(findings: Iterable[Finding]) -> list[Finding]:

@@ -239,9 +239,11 @@ def _zstd(body: BinaryIO) -> bytes:
 
 def _skip_zeros(data: Readable, position: int) -> int:
     """Where the next byte is that is not zero; the end where there is none."""
-    while chunk := data[position : position + _PADDING_CHUNK]:
+    size = 64  # most often it is the next one
+    while chunk := data[position : position + size]:
         rest = chunk.lstrip(b"\0")
         if rest:
             return position + len(chunk) - len(rest)
         position += len(chunk)
+        size = min(16 * size, _PADDING_CHUNK)
     return position

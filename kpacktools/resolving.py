@@ -11,7 +11,7 @@ from typing import Any
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.markers import Archives, HostFile, lookups
-from kpacktools.findings import Finding, Severity
+from kpacktools.findings import Finding, Severity, counted
 from kpacktools.hostfile import expand
 from kpacktools.planning.selection import Input
 from kpacktools.targets import TargetKey
@@ -93,7 +93,7 @@ def resolve_engine(
 
 def _contents(item: CheckedBundle) -> str:
     archives = ", ".join(kpack.path.rpartition("/")[2] for kpack in item.kpacks)
-    return archives or f"{len(item.bundle.entries)} files"
+    return archives or counted(len(item.bundle.entries), "file")
 
 
 def _concerns(found: Finding, engine: str, mine: Sequence[CheckedBundle]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from kpacktools import manifests
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 from kpacktools.hookspecs import Bundle, Content
 
 __all__ = ["kernel_differences", "local_reference", "manifest_problems", "some"]
@@ -95,20 +95,16 @@ def kernel_differences(
         yield finding(
             "missing-kernel",
             where,
-            f"lacks {_count(missing, 'kernel')} that its manifest names: {some(missing)}",
+            f"lacks {counted(len(missing), 'kernel')} that its manifest names: {some(missing)}",
             "pack the bundle again, archive and manifest from one run",
         )
     if orphans:
         yield finding(
             "orphan-kernel",
             where,
-            f"holds {_count(orphans, 'kernel')} that no manifest names and nothing will load: {some(orphans)}",
+            f"holds {counted(len(orphans), 'kernel')} that no manifest names and nothing will load: {some(orphans)}",
             "pack the bundle again, archive and manifest from one run",
         )
-
-
-def _count(items: list[str], what: str) -> str:
-    return f"{len(items)} {what}" + ("s" if len(items) != 1 else "")
 
 
 def some(items: list[str]) -> str:

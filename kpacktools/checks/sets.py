@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.references import some
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 
 __all__ = ["mixed_builds", "shadowing_variants"]
 
@@ -33,8 +33,8 @@ def shadowing_variants(bundles: Sequence[CheckedBundle]) -> Iterator[Finding]:
                 yield finding(
                     "variant-shadows-base",
                     path,
-                    f"lacks {len(lost)} kernels that {plain} has: {some(lost)}; on a device of {key} the loader "
-                    "stops at this archive",
+                    f"lacks {counted(len(lost), 'kernel')} that {plain} has: {some(lost)}; on a device of {key} "
+                    "the loader stops at this archive",
                     f"build all kernels for {key}, or ship only the archive of {base}",
                     sources=(path, plain),
                 )

@@ -13,7 +13,7 @@ import click
 
 from kpacktools.checks.kernels import archive_finding
 from kpacktools.errors import CallError
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 from kpacktools.kpack import KpackError, Toc, read_toc
 from kpacktools.kpack.reader import KpackReader, verify
 from kpacktools.reports.text import human_size
@@ -86,7 +86,7 @@ def extract_command(files: tuple[str, ...], out: str, keys: tuple[str, ...], tar
                 "no kernel matches --key and --target; `kpacktools kpack list` shows what there is"
             )
         staging.publish()
-    click.echo(f"{len(written)} code objects in {out}")
+    click.echo(f"{counted(len(written), 'code object')} in {out}")
     return 0
 
 
@@ -175,7 +175,7 @@ def _show(archives: list[_Archive], form: str, *, verified: bool) -> int:
             continue
         toc = archive.toc
         click.echo(
-            f"{archive.path}: {toc.count()} kernels for {', '.join(sorted(toc.targets())) or 'no target'}, "
+            f"{archive.path}: {counted(toc.count(), 'kernel')} for {', '.join(sorted(toc.targets())) or 'no target'}, "
             f"{toc.scheme}, {human_size(archive.size)}"
         )
         for key, target, kernel in sorted(toc.entries(), key=lambda entry: (entry.key, entry.target)):

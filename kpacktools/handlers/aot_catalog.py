@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 
 from kpacktools.checks.references import local_reference, manifest_problems, some
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Handler, Stated, hookimpl
 
 __all__ = ["AotCatalogHandler"]
@@ -61,7 +61,7 @@ class AotCatalogHandler(Handler):
                 finding(
                     "orphan-kernel",
                     bundle.path,
-                    f"holds {len(orphans)} code objects that no family.json names and nothing will load: "
+                    f"holds {counted(len(orphans), 'code object')} that no family.json names and nothing will load: "
                     f"{some(orphans)}",
                     "install the family.json that goes with them",
                 )

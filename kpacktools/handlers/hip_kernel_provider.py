@@ -19,7 +19,7 @@ from kpacktools.checks.references import (
     manifest_problems,
     some,
 )
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Expected, Handler, Stated, hookimpl
 
 __all__ = ["HipKernelProviderHandler"]
@@ -88,7 +88,7 @@ class HipKernelProviderHandler(Handler):
                 finding(
                     "missing-kpack",
                     bundle.path,
-                    f"{len(named[archive])} kernels are in an archive that is not there",
+                    f"{counted(len(named[archive]), 'kernel')} should be in an archive that is not there",
                     f"expected {bundle.artifact.where(archive)}",
                 )
             )
@@ -96,9 +96,9 @@ class HipKernelProviderHandler(Handler):
         if read.count and not read.unreadable:
             for archive in sorted(archives):
                 found += kernel_differences(bundle, content, archive, named.get(archive, set()))
-        counted = packed if content.depth is Depth.LAYOUT else None
+        by_manifest = packed if content.depth is Depth.LAYOUT else None
         found += _check_provenance(bundle, content, read)
-        return Checked(tuple(found), counted, tuple(stated), tuple(expected))
+        return Checked(tuple(found), by_manifest, tuple(stated), tuple(expected))
 
 
 def _read(bundle: Bundle, content: Content, found: list[Finding]) -> _Descriptors:
@@ -223,7 +223,7 @@ def _check_provenance(bundle: Bundle, content: Content, read: _Descriptors) -> I
         yield finding(
             "provenance-unknown",
             bundle.path,
-            f"{sum(len(packed[path]) for path in without)} packed kernels have no provenance sidecar: "
+            f"no provenance sidecar for {counted(sum(len(packed[path]) for path in without), 'packed kernel')}: "
             f"{some(sorted(path.rpartition('/')[2] for path in without))}",
             "install <name>.provenance.json.gz beside the descriptor",
         )
@@ -252,14 +252,14 @@ def _partial(bundle: Bundle, read: _Descriptors, packed: int, archives: set[str]
         yield finding(
             "partial-bundle",
             bundle.path,
-            f"holds {len(archives)} archives without a descriptor",
+            f"holds {counted(len(archives), 'archive')} without a descriptor",
             "expected .kdp.json or .ukd.json files beside them",
         )
     if packed and not archives:
         yield finding(
             "partial-bundle",
             bundle.path,
-            f"holds descriptors of {packed} packed kernels without an archive",
+            f"holds descriptors of {counted(packed, 'packed kernel')} without an archive",
             f"expected kpack/hip_kernel_provider_{bundle.key}.kpack",
         )
 

@@ -98,11 +98,11 @@ class RockeHandler(Handler):
         found += _partial(bundle, read, bool(manifests))
         for archive, keys in sorted(named.items()):
             found += kernel_differences(bundle, content, archive, keys)
-        counted = kernels if content.depth is Depth.LAYOUT else None
+        by_manifest = kernels if content.depth is Depth.LAYOUT else None
         found += check_sidecars(bundle, content, expected)
         return Checked(
             findings=tuple(found),
-            kernels=counted,
+            kernels=by_manifest,
             stated=tuple(stated),
             expected=tuple(expected),
             lane=lane,

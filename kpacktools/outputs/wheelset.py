@@ -102,10 +102,19 @@ def wheel_specs(
             requires=() if is_host else tuple(_requires(folder.key, devices, version, options, targets)),
             summary="ROCm libraries without device code" if is_host else f"ROCm device code for {folder.key}",
             files=tuple(_members(folder, options.overlay, installed, found)),
-            generated=_host_files(options) if is_host else _devel_links(folder, version, options),
+            generated=_host_files(folder, options) if is_host else _devel_links(folder, version, options),
         )
         wheels.append(PlannedWheel(folder.key, spec))
     specs = [wheel.spec for wheel in wheels]
+    if not wheels:
+        found.append(
+            finding(
+                "no-match",
+                options.dist_prefix,
+                "no wheel would be built: nothing of what was asked for holds content for a target",
+                "look at what there is with kpacktools inspect; --component and --artifact choose what is packed",
+            )
+        )
     found += _open_requirements(specs, options)
     found += _shared_files(specs)
     return tuple(wheels), tuple(found)
@@ -185,9 +194,12 @@ def _followed(
     )
 
 
-def _host_files(options: WheelOptions) -> tuple[tuple[str, bytes], ...]:
-    """Only the host makes the overlay a package: a device's ``__init__.py`` would be a shared file."""
-    return ((f"{options.overlay}/__init__.py", b""),) if options.overlay else ()
+def _host_files(folder: PlannedFolder, options: WheelOptions) -> tuple[tuple[str, bytes], ...]:
+    """Only the host makes the overlay a package, unless its content does so already: a device's ``__init__.py``
+    would be a shared file."""
+    if not options.overlay or any(file.dest == "__init__.py" for file in folder.files):
+        return ()
+    return ((f"{options.overlay}/__init__.py", b""),)
 
 
 def _devel_links(folder: PlannedFolder, version: str, options: WheelOptions) -> tuple[tuple[str, bytes], ...]:

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 from kpacktools.patterns import matches_any
 from kpacktools.planning.conflicts import Candidate, Contest, Digests, described, same_content
 from kpacktools.planning.layouts import below_prefix
@@ -84,6 +84,8 @@ class Superseded:
     def __init__(self, exceptions: Exceptions, build_id: BuildIdFunction) -> None:
         self.findings: list[Finding] = []
         self.count = 0
+        self.left_out: set[int] = set()
+        """``id`` of entries that nobody contests and that are left out all the same."""
         self._exceptions = exceptions
         self._build_id = build_id
         self._binaries: dict[tuple[str, str], str] = {}
@@ -146,6 +148,7 @@ class Superseded:
         if reason is None:
             return False
         self.count += 1
+        self.left_out.add(id(candidate.entry))
         self.findings.append(
             finding(
                 "generic-superseded",
@@ -166,4 +169,5 @@ def foreign_notes(
     for (shard, engine, name), count in sorted(filtered.items()):
         rule = exceptions.foreign_rule(engine, by_name[name])
         assert rule is not None
-        yield f"policy [[foreign]]: {count} files of {engine} for {name} in shard {shard} are filtered: {rule.reason}"
+        what = f"{counted(count, 'file')} of {engine} for {name}"
+        yield f"policy [[foreign]]: filtered {what} in shard {shard}: {rule.reason}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 from kpacktools.planning.conflicts import (
     Candidate,
     Contest,
@@ -107,7 +107,7 @@ def plan_merge(
         *settled.superseded.findings,
         *_foreign_findings(settled.foreign, ordered),
         *check_places(gathered),
-        *host_set_mismatches(gathered),
+        *host_set_mismatches(gathered, settled.superseded.left_out),
         *all_links(ordered),
     ]
     counts = Counts(
@@ -249,7 +249,7 @@ def _foreign_findings(
         yield finding(
             "foreign-target",
             root,
-            f"shard {shard} was built for {built} and holds {len(candidates)} files of {claim.engine} for "
+            f"shard {shard} was built for {built} and holds {counted(len(candidates), 'file')} of {claim.engine} for "
             f"{claim.key}, which shard {names} was built for and does not hold like this",
             f"build {claim.key} only in its own shard, or filter these with a policy line "
             f'[[foreign]] engine = "{claim.engine}", keys = ["{claim.key.base}"], reason = "..."',

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kpacktools.checks.paths import check_links
-from kpacktools.findings import Finding, finding
+from kpacktools.findings import Finding, counted, finding
 from kpacktools.planning.layouts import below_prefix
 from kpacktools.planning.offers import Gathered, Offer
 from kpacktools.planning.selection import Input
@@ -80,10 +80,11 @@ def _case_collisions(folder: str, names: Sequence[str]) -> Iterator[Finding]:
             )
 
 
-def host_set_mismatches(gathered: Gathered) -> Iterator[Finding]:
+def host_set_mismatches(gathered: Gathered, left_out: Collection[int]) -> Iterator[Finding]:
     """``host-set-mismatch``: shards whose generic halves of one artifact's component hold different files.
 
-    Shards that hold none of it are left out: a part that was split off has no generic half.
+    Shards that hold none of it are passed over: a part that was split off has no generic half. So are the entries
+    (by ``id``) in ``left_out``, which a policy supersedes.
     """
     for part, folders in sorted(gathered.offers.items()):
         holders = {offer.shard.name for offers in folders.values() for offer in offers if _is_host(offer)}
@@ -94,9 +95,11 @@ def host_set_mismatches(gathered: Gathered) -> Iterator[Finding]:
             by_name: dict[str, set[str]] = {}
             for offer in offers:
                 for entry in offer.entries if _is_host(offer) else ():
+                    if id(entry) in left_out:
+                        continue
                     by_name.setdefault(entry.path.rpartition("/")[2], set()).add(offer.shard.name)
             for name, shards in by_name.items():
-                if len(shards) < len(holders):
+                if len(shards) < len(holders) and not _follows_a_binary(dest):
                     missing.append((f"{dest}/{name}" if dest else name, sorted(holders - shards)))
         if missing:
             some = "; ".join(f"{path} is not in {', '.join(who)}" for path, who in missing[:_NAMED_AT_MOST])
@@ -104,10 +107,15 @@ def host_set_mismatches(gathered: Gathered) -> Iterator[Finding]:
             yield finding(
                 "host-set-mismatch",
                 part.name or part.key,
-                f"the generic halves of {len(holders)} shards differ in {len(missing)} files: {some}{more}",
+                f"the generic halves of {len(holders)} shards differ in {counted(len(missing), 'file')}: {some}{more}",
                 "all of them are kept; find out why one build made files that another did not",
                 sources=sorted(holders),
             )
+
+
+def _follows_a_binary(folder: str) -> bool:
+    """True for the folders of ``.build-id/xx/yyyy.debug`` files: they differ wherever binaries do."""
+    return folder.rpartition("/")[0].endswith(".build-id")
 
 
 def _is_host(offer: Offer) -> bool:

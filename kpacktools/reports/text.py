@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kpacktools.checks.bundles import CheckedBundle
-from kpacktools.findings import KINDS, Finding, Severity
+from kpacktools.findings import KINDS, Finding, Severity, counted
 from kpacktools.reports.model import Report
 
 __all__ = ["as_text", "clean", "human_size"]
@@ -93,7 +94,25 @@ def _print_bundles(console: Console, report: Report, width: int) -> None:
         ]
         table.add_row(clean(row), *texts)
     console.print(table)
-    console.print("kernels and bytes; ✓ nothing found, ! warning, ✗ error, - nothing there\n", style="dim")
+    console.print("kernels and bytes; ✓ nothing found, ! warning, ✗ error, - nothing there", style="dim")
+    _print_compilers(console, report)
+    console.print()
+
+
+def _print_compilers(console: Console, report: Report) -> None:
+    """What the code objects say built them, and what a set ships twice."""
+    counts: Counter[str] = Counter()
+    for item in report.bundles:
+        counts.update(item.compilers)
+    if counts:
+        words = [f"{clean(name)} ({count:,})" for name, count in counts.most_common()]
+        console.print(f"built by {', '.join(words)}", soft_wrap=True, markup=False)
+    lanes = sorted({item.lane_name for item in report.bundles if item.lane_name is not None})
+    if lanes:
+        console.print(f"lanes {', '.join(map(clean, lanes))}", soft_wrap=True, markup=False)
+    if report.duplicates.kernels:
+        saved = human_size(report.duplicates.size)
+        console.print(f"{counted(report.duplicates.kernels, 'kernel')} more than once, {saved} decompressed")
 
 
 def _print_list(
@@ -185,7 +204,7 @@ def _print_verdict(console: Console, report: Report) -> None:
         )
     else:
         number = sum(f.severity is Severity.ERROR for f in report.findings)
-        what = f"{number} error" + ("s" if number != 1 else "")
+        what = counted(number, "error")
         line = Text("refused" if report.command != "inspect" else "not ok", style="bold red")
         written = "" if report.command == "inspect" else "; nothing was written"
         line.append(f"  {report.command}: {what}{written}", style="not bold default")
@@ -205,9 +224,9 @@ def _print_verdict(console: Console, report: Report) -> None:
 def _tally(report: Report) -> Iterator[str]:
     files = sum(item.files for item in report.inputs)
     if report.inputs:
-        yield f"{len(report.inputs)} shard" + ("s" if len(report.inputs) != 1 else "")
+        yield counted(len(report.inputs), "shard")
     if files:
-        yield f"{files:,} files"
+        yield f"{files:,} file" + ("s" if files != 1 else "")
     kernels = sum(item.kernels for item in report.bundles)
     if kernels:
         yield f"{kernels:,} kernels"
@@ -216,4 +235,4 @@ def _tally(report: Report) -> Iterator[str]:
     for severity in (Severity.WARNING, Severity.INFO):
         number = sum(f.severity is severity for f in report.findings)
         if number:
-            yield f"{number} {severity}" + ("s" if number != 1 else "")
+            yield counted(number, str(severity))

@@ -99,7 +99,7 @@ def test_A4_a_stray_file_that_the_owner_lacks_is_foreign_too(
     real.put("arch_content/aiter/gfx906/a.co", code_object("gfx906"))
     stray.put("arch_content/aiter/gfx906/b.co", code_object("gfx906"))
     report = merge([str(stray.root), str(real.root)], str(tmp_path / "out"), settings)
-    assert "1 files" in only(report, "foreign-target").message
+    assert "1 file of" in only(report, "foreign-target").message
 
 
 def test_A4_a_stray_file_equal_to_the_owners_is_deduplicated(
@@ -239,3 +239,17 @@ def test_E6_a_part_lists_also_the_stage_prefixes_that_it_has_no_file_of(
     assert split(str(shard.root), str(tmp_path / "out"), settings).ok
     for part in (tmp_path / "out").iterdir():
         assert (part / "artifact_manifest.txt").read_text() == f"other/stage\n{STAGE}\n"
+
+
+def test_generic_halves_with_different_files_are_all_kept_and_said(
+    build: Maker, tmp_path: Path, settings: Settings
+) -> None:
+    one, two, part = build("gfx942").host(), build("gfx950").host(), build("gfx1100")
+    two.put("libextra.so", "x")
+    part.rocke("gfx1100")
+    report = merge([str(s.root) for s in (one, two, part)], str(tmp_path / "out"), settings)
+    found = only(report, "host-set-mismatch")
+    assert report.ok
+    assert found.severity is Severity.WARNING
+    assert "libextra.so is not in gfx942" in found.message
+    assert "gfx1100" not in found.message

@@ -197,3 +197,34 @@ def test_one_path_under_two_owners_is_a_shared_file(build: Maker, pack: Pack) ->
     place.write_bytes(code_object("gfx942", b"other"))
     report = pack(shard)
     assert "content-conflict" in names(report)
+
+
+def test_a_host_that_is_a_package_already_keeps_its_own_marker(build: Maker, pack: Pack) -> None:
+    shard = build("gfx942")
+    shard.put("arch_content/aiter/gfx942/k.co", code_object("gfx942"))
+    marker = shard.artifact / "ml-libs/hipkernelprovider/stage/__init__.py"
+    marker.write_text("VERSION = 1\n")
+    report = pack(shard, host="rocm-sdk-libraries")
+    with _archive(report, "generic") as archive:
+        assert archive.read("_rocm_sdk_libraries/__init__.py") == b"VERSION = 1\n"
+
+
+def test_a_set_without_a_wheel_is_refused(shard: Build, pack: Pack, tmp_path: Path) -> None:
+    report = pack(shard, WheelRun(components=("dev",)))
+    assert names(report) == {"no-match"}
+    assert not (tmp_path / "dist").exists()
+
+
+def test_two_wheels_never_own_one_path() -> None:
+    from typing import cast
+
+    from kpacktools.outputs.wheelset import wheel_specs
+    from kpacktools.planning.plan import PlannedFile, PlannedFolder
+    from kpacktools.targets import default_targets
+    from kpacktools.trees import Entry, Tree
+
+    tree = cast("Tree", object())  # never opened
+    file = PlannedFile("lib/x.co", tree, Entry("x", 0, 0o100644))
+    folders = [PlannedFolder(key, key, (file,), None) for key in ("gfx942", "gfx950")]
+    _, found = wheel_specs(folders, WheelOptions("1.0"), default_targets(), dict)
+    assert [f.name for f in found] == ["wheel-shared-file"]

@@ -1,0 +1,65 @@
+"""TOML files that are themselves what is checked: whatever is wrong inside one is a finding, not an error.
+
+(A policy or a shards file is part of the call, and raises.)
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from kpacktools import manifests
+from kpacktools.errors import CallError
+from kpacktools.findings import Finding, finding
+from kpacktools.manifests import Problem
+
+__all__ = ["read_toml", "strings"]
+
+
+def read_toml(path: str, schema: str, name: str) -> tuple[dict[str, Any] | None, tuple[Finding, ...]]:
+    """A file's content and a finding ``name`` for each place that does not follow ``schema``.
+
+    The content is returned as it stands, with its faults, so that the rest can be checked too; it is None
+    where the file is no TOML.
+
+    Raises :class:`~kpacktools.errors.CallError` where the file cannot be read.
+    """
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read()
+    except OSError as error:
+        raise CallError(f"{path}: {error.strerror}") from error
+    try:
+        data: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return None, (finding(name, path, f"is not valid TOML: {error}"),)
+    return data, tuple(_finding(name, path, problem) for problem in manifests.problems(schema, data))
+
+
+def strings(value: object) -> tuple[str, ...]:
+    """A string or a list of them as a tuple, without what is neither.
+
+    >>> strings("a"), strings(["a", 3, "b"]), strings(None)
+    (('a',), ('a', 'b'), ())
+    """
+    items = value if isinstance(value, list) else [value]
+    return tuple(item for item in items if isinstance(item, str) and item)
+
+
+def _finding(name: str, path: str, problem: Problem) -> Finding:
+    where = problem.path.removeprefix("$").removeprefix(".") or "the file"
+    if not problem.found.startswith("'"):
+        return finding(name, path, f"{where}: expected {problem.expected}, found {problem.found}")
+    # A key that the schema does not know is the one problem whose found thing is in single quotes.
+    near = problem.expected if problem.expected.startswith("'") else ""
+    return finding(
+        name,
+        path,
+        f"{where}: unknown key {problem.found}" + (f"; near: {near.strip(chr(39))}" if near else ""),
+        f"did you mean {near}?" if near else "remove it: nothing reads it here",
+    )
