@@ -13,14 +13,14 @@ from workloads import Finished
 
 __all__ = ["as_json", "as_table"]
 
-_HEADINGS = ("", "wall", "least", "cpu", "memory", "ratio")
+_HEADINGS = ("", "wall", "least", "cpu", "memory", "ratio", "of cpu")
 
 
 def as_table(item: Finished) -> str:
     """A race's table of medians, and its verdicts.
 
     Times are in seconds and memory is the largest resident set in MB; a ratio is kpacktools' median time over
-    the other's, start-up included.
+    the other's, start-up included: of the wall, and of the processors.
     """
     rows = [_HEADINGS, *_rows(item)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
@@ -52,6 +52,7 @@ def _rows(item: Finished) -> Iterator[tuple[str, ...]]:
             f"{result.cpu:.3f}",
             f"{result.memory / 1e6:.0f}",
             f"{ours[0].wall / result.wall:.2f}" if compared else "",
+            f"{ours[0].cpu / result.cpu:.2f}" if compared else "",
         )
 
 

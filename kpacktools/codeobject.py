@@ -27,6 +27,7 @@ __all__ = [
     "CodeObject",
     "CodeObjectError",
     "CodeObjectHeader",
+    "Data",
     "KernelArgument",
     "KernelInfo",
     "kind",
@@ -216,13 +217,14 @@ _MAX_NAMES_SIZE = 64 << 20
 """Bytes of a string table, and of all names taken out of one (they may overlap)."""
 
 _VERSION = r"([0-9]{1,9}(?:\.[0-9]{1,9})*)"
-_CLANG = re.compile(rf"\bclang version {_VERSION}")
+_CLANG = re.compile(rf".*?\bclang version {_VERSION}")
 _LLD = re.compile(rf"Linker: .*?\bLLD {_VERSION}")
 """Vendors put their name before and a repository after: ``AMD clang version 19.0.0git (https://...)``,
 ``Linker: Debian LLD 22.1.8``."""
 
 Segment: TypeAlias = tuple[int, int, int]
 Section: TypeAlias = tuple[int, int, int, int, int]
+"""The fields of :data:`_SEGMENT` and :data:`_SECTION`."""
 
 
 class CodeObjectError(Exception):
@@ -328,7 +330,7 @@ class CodeObject:
         return int(version.partition(".")[0]) if name != "unknown" else None
 
     def _tool(self, name: str, pattern: re.Pattern[str]) -> str | None:
-        matches = map(pattern.search, self.comments)
+        matches = map(pattern.match, self.comments)
         return next((f"{name} {match[1]}" for match in matches if match), None)
 
 

@@ -111,8 +111,13 @@ _TABLE: Final = (
     Kind("wheel-dependency-open", E, "A wheel requires a distribution that is neither built nor external."),
     # Plugins
     Kind("plugin-invalid", E, "A plugin cannot be loaded or breaks its contract."),
-    # Descriptors
+    # Descriptors and topology
+    Kind("descriptor-invalid", E, "An artifact descriptor does not follow its format, or cannot mean what it says."),
     Kind("descriptor-uncaptured", E, "A file belongs to no stage prefix of its artifact."),
+    Kind("descriptor-overlap", E, "Descriptors capture two files for one installed path."),
+    Kind("topology-invalid", E, "A build topology does not follow its format or contradicts itself."),
+    Kind("topology-unknown-handler", E, "A topology splits with a handler that is not registered."),
+    Kind("topology-disagrees", E, "A topology says otherwise than the descriptors or the content."),
     Kind("artifact-name-unreadable", W, "TheRock's own tools cannot parse this artifact directory's name."),
 )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kpacktools import manifests
 from kpacktools.checks.references import (
     checked_document,
     kernel_differences,
@@ -230,20 +231,21 @@ def _check_provenance(bundle: Bundle, content: Content, read: _Descriptors) -> I
 
 
 def _provenance_problems(document: Any, identifier: str | None, kernels: Mapping[str, str]) -> Iterator[str]:
-    entries = document.get("entries") if isinstance(document, Mapping) else None
-    if not isinstance(entries, Mapping):
-        yield "$.entries: expected an object by kernel descriptor id, found none"
+    wrong = manifests.problems("hip_kernel_provider.provenance", document)
+    yield from map(str, wrong)
+    if wrong:
         return
-    if identifier is not None and document.get("kdp_id") != identifier:
-        yield f"$.kdp_id: expected {identifier!r} as in the descriptor, found {document.get('kdp_id')!r}"
+    entries = document["entries"]
+    if identifier is not None and document["kdp_id"] != identifier:
+        yield f"$.kdp_id: expected {identifier!r} as in the descriptor, found {document['kdp_id']!r}"
     for missing in sorted(set(kernels) - set(entries)):
         yield f"$.entries: expected an entry for the packed kernel {missing!r}, found none"
-    for name, entry in entries.items():
-        digest = entry.get("kernel_source_sha256") if isinstance(entry, Mapping) else None
-        if name in kernels and digest != kernels[name]:
+    for name in sorted(set(kernels) & set(entries)):
+        digest = entries[name]["kernel_source_sha256"]
+        if digest != kernels[name]:
             yield (
                 f"$.entries[{name!r}].kernel_source_sha256: expected {kernels[name]} as in the descriptor, "
-                f"found {digest!r}"
+                f"found {digest}"
             )
 
 

@@ -9,7 +9,7 @@ import lzma
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, Literal, Protocol
 
-__all__ = ["BLOCK", "ArchiveError", "ArchiveForm", "Digest", "decompressed"]
+__all__ = ["BLOCK", "MAX_SIZE", "ArchiveError", "ArchiveForm", "Digest", "decompressed"]
 
 ArchiveForm = Literal["zst", "xz"]
 """How an archive is compressed, as its name ends: ``.tar.zst``, ``.tar.xz``."""
@@ -17,12 +17,12 @@ ArchiveForm = Literal["zst", "xz"]
 BLOCK: Final = 1 << 18
 """Bytes that are decompressed at once."""
 
-MAX_SIZE = 64 << 30
+MAX_SIZE: Final = 64 << 30
 """Decompressed bytes that an archive may have; a whole ROCm release has about half of it."""
-MAX_RATIO = 1000
+MAX_RATIO: Final = 1000
 """Decompressed bytes for each compressed one, blocks of zeros left out (those of a sparse file are no bomb: they
 take no room); real artifacts have up to 30."""
-FREE_SIZE = 64 << 20
+FREE_SIZE: Final = 64 << 20
 """Decompressed bytes up to which no ratio is suspicious."""
 MAX_MEMORY: Final = 1 << 27
 """Bytes that a decoder may take: ``zstd --long=27`` and ``xz -9`` need less."""

@@ -1,0 +1,267 @@
+"""A tree in an artifact archive, ``{name}_{component}_{key}.tar.zst`` or ``.tar.xz``, scanned once as a stream.
+
+Opening an archive decompresses it to the end and keeps names, sizes, modes and links; nothing is unpacked. The
+first file that somebody opens has the tar stream decompressed once more, into a :class:`~kpacktools.trees.spool.
+Spool`, out of which this and every other file is then read. A command that looks at names only, such as
+``inspect --depth layout``, therefore writes nothing to disk.
+
+What is in an archive is what TheRock's tools put there: regular files, links, folders, and hard links, which
+stand for a copy of what they lead to (Python's tarfile makes one of each further name of a file). Whatever else
+there is, or could mislead one tool where another is not misled, is a finding of severity error.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import posixpath
+import re
+import stat
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from kpacktools.errors import CallError
+from kpacktools.findings import Finding, finding
+from kpacktools.trees import Entry, is_file
+from kpacktools.trees.checksum import CHECKSUM_SUFFIX, read_checksum
+from kpacktools.trees.decompress import ArchiveError, ArchiveForm, decompressed
+from kpacktools.trees.names import MANIFEST_NAME
+from kpacktools.trees.spool import Spool
+from kpacktools.trees.tarstream import TarMember, TarStream
+
+__all__ = ["ArchiveTree", "OpenedArchive", "archive_stem", "open_archive"]
+
+MAX_INDEX: Final = 256 << 20
+"""Characters of all names, paths and links of an archive, counting 256 more for each: what they take in memory."""
+MAX_MANIFEST: Final = 1 << 20
+"""Bytes of ``artifact_manifest.txt``."""
+MAX_FAULTS: Final = 100
+"""Faulty members after which an archive is refused as a whole."""
+
+_NAME: Final = re.compile(r"(?P<stem>.+)\.tar\.(?P<form>zst|xz)", re.DOTALL)
+_FORMS: Final[Mapping[str, ArchiveForm]] = {"zst": "zst", "xz": "xz"}
+_PER_NAME: Final = 256
+
+_Identity = tuple[int, int, int, int]
+"""What of a file's status tells that it is still the same."""
+
+
+def archive_stem(name: str) -> str | None:
+    """The name of the artifact directory that an archive's file name stands for; None for other names.
+
+    >>> archive_stem("hip_lib_gfx942.tar.zst")
+    'hip_lib_gfx942'
+    """
+    match = _NAME.fullmatch(name)
+    return None if match is None else match["stem"]
+
+
+class ArchiveTree:
+    """The files of an artifact archive, without ``artifact_manifest.txt``; made by :func:`open_archive`."""
+
+    __slots__ = ("_data", "_identity", "_lock", "_size", "_spool", "_start", "folders", "label")
+
+    def __init__(
+        self,
+        path: str,
+        folders: Mapping[str, Sequence[Entry]],
+        data: Mapping[str, range],
+        size: int,
+        identity: _Identity,
+        spool: Spool,
+    ) -> None:
+        self.label = path
+        self.folders = folders
+        self._data = data
+        """Path of a regular file -> where its bytes are in the tar stream."""
+        self._size = size
+        self._identity = identity
+        self._spool = spool
+        self._start: int | None = None
+        self._lock = threading.Lock()
+
+    def open(self, path: str) -> BinaryIO:
+        """A seekable stream of one regular file; see :meth:`kpacktools.trees.Tree.open`."""
+        data = self._data.get(path)
+        if data is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self.label}/{path}")
+        with self._lock:
+            if self._start is None:
+                self._start = self._unpack()
+        return self._spool.open(self._start + data.start, len(data))
+
+    def local_path(self, path: str) -> None:
+        """None: the files are in the archive only."""
+
+    def _unpack(self) -> int:
+        with open(self.label, "rb") as stream:
+            if _identity(stream) != self._identity:
+                raise OSError(errno.EIO, f"{self.label} changed since it was opened")
+            try:
+                return self._spool.store(decompressed(stream, _form(self.label)), self._size)
+            except ArchiveError as error:
+                raise OSError(errno.EIO, f"{self.label}: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"ArchiveTree({self.label!r}, {len(self.folders)} folders)"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedArchive:
+    """What one look at an archive gave."""
+
+    tree: ArchiveTree
+    manifest: bytes
+    """The content of ``artifact_manifest.txt``."""
+    findings: tuple[Finding, ...] = ()
+
+
+def open_archive(path: str, spool: Spool) -> OpenedArchive:
+    """Scan an artifact archive, and compare it with the ``.sha256sum`` file beside it where there is one.
+
+    ``spool`` is where its files go when one is opened; archives that are used together share one. A damaged
+    archive, and one without a manifest, is an empty tree and a finding.
+
+    Findings: ``archive-invalid``, ``digest-mismatch``, ``bad-path``, ``symlink-escape``. Devices and the like
+    are entries, as in a directory.
+
+    Raises :class:`~kpacktools.errors.CallError` where a file cannot be read.
+    """
+    found: list[Finding] = []
+    try:
+        expected = read_checksum(path)
+    except ValueError as error:
+        expected = None
+        found.append(finding("archive-invalid", path + CHECKSUM_SUFFIX, str(error), "write the file anew"))
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as stream:
+            identity = _identity(stream)
+            index = _Index(path)
+            try:
+                tar = TarStream(decompressed(stream, _form(path), digest if expected else None))
+                index.read(tar)
+            except ArchiveError as error:
+                found.append(finding("archive-invalid", path, str(error), "fetch or make the archive again"))
+                empty = ArchiveTree(path, {"": ()}, {}, 0, identity, spool)
+                return OpenedArchive(empty, b"", (*found, *index.findings))
+    except OSError as error:
+        raise CallError(f"cannot read {path}: {error.strerror}") from error
+    if expected is not None and digest.hexdigest() != expected:
+        found.append(
+            finding(
+                "digest-mismatch",
+                path,
+                f"its sha256 is {digest.hexdigest()}, and not {expected} as {CHECKSUM_SUFFIX} beside it says",
+                "fetch both again, from one run",
+            )
+        )
+    tree = ArchiveTree(path, index.folders(), index.data, tar.size, identity, spool)
+    return OpenedArchive(tree, index.manifest, (*found, *index.findings))
+
+
+class _Index:
+    """What is learnt from the members of one archive."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._entries: dict[str, Entry] = {}
+        self._folders = {""}
+        self._room = MAX_INDEX
+        self.data: dict[str, range] = {}
+        self.findings: list[Finding] = []
+        self.manifest = b""
+
+    def read(self, tar: TarStream) -> None:
+        """Go through all members. Raises :class:`ArchiveError` where the archive cannot be used at all."""
+        has_manifest = False
+        for number, member in enumerate(tar):
+            self._account(member.name, member.link)
+            path = _inside(member.name)
+            if path == MANIFEST_NAME and not has_manifest and is_regular(member):
+                has_manifest = True
+                self._read_manifest(number, member, tar)
+            else:
+                self._add(path, member)
+        if not has_manifest:
+            raise ArchiveError(f"it holds no {MANIFEST_NAME}")
+        for path in self._folders & self._entries.keys():
+            self._fault("archive-invalid", f"{path!r} is a folder in it, and not one as well")
+
+    def folders(self) -> dict[str, Sequence[Entry]]:
+        """As in :class:`kpacktools.trees.Tree`."""
+        folders: dict[str, list[Entry]] = {}
+        for folder in sorted(self._folders, key=_depth_first):
+            folders[folder] = []
+        for path in sorted(self._entries):
+            folders[path.rpartition("/")[0]].append(self._entries[path])
+        return dict(folders)
+
+    def _read_manifest(self, number: int, member: TarMember, tar: TarStream) -> None:
+        if member.size > MAX_MANIFEST:
+            raise ArchiveError(f"its {MANIFEST_NAME} has {member.size:,} bytes")
+        self.manifest = tar.read()
+        if number or member.name != MANIFEST_NAME:
+            self._fault("archive-invalid", f"its first member is not {MANIFEST_NAME}, which TheRock's tools expect")
+
+    def _add(self, path: str | None, member: TarMember) -> None:
+        name = member.name
+        if stat.S_ISDIR(member.mode) and path is not None:
+            self._add_folder(path)
+            return
+        if not path:
+            self._fault("bad-path", f"holds {name!r}, which is no path inside it")
+        elif path in self._entries or path == MANIFEST_NAME:
+            self._fault("archive-invalid", f"holds {name!r} more than once")
+        elif member.hard:
+            self._add_hard_link(path, member)
+        else:
+            self._enter(Entry(path, member.size, member.mode, member.link))
+            if is_regular(member):
+                self.data[path] = range(member.offset, member.offset + member.size)
+
+    def _add_hard_link(self, path: str, member: TarMember) -> None:
+        target = _inside(member.link)
+        if not target:
+            self._fault("bad-path", f"holds {path!r} as a hard link to {member.link!r}, which is not inside it")
+        elif target not in self._entries:
+            self._fault(
+                "archive-invalid",
+                f"holds {path!r} as a hard link to {member.link!r}, which does not come before it",
+            )
+        else:
+            self._enter(self._entries[target]._replace(path=path))
+            if target in self.data:
+                self.data[path] = self.data[target]
+
+    def _enter(self, entry: Entry) -> None:
+        self._entries[entry.path] = entry
+        self._add_folder(entry.path.rpartition("/")[0])
+        if stat.S_ISLNK(entry.mode) and _leads_out(entry):
+            self.findings.append(
+                finding(
+                    "symlink-escape",
+                    os.path.join(self._path, entry.path),
+                    f"leads out of its stage prefix, to {entry.link!r}",
+                    "make it a relative link inside the prefix",
+                )
+            )
+
+    def _add_folder(self, folder: str) -> None:
+        while folder not in self._folders:
+            self._account(folder)
+            self._folders.add(folder)
+            folder = folder.rpartition("/")[0]
+
+    def _account(self, *names: str) -> None:
+        self._room -= sum(map(len, names)) + _PER_NAME
+        if self._room < 0:
+            raise ArchiveError("it holds more, or longer, names than fit in memory")
+
+    def _fault(self, name: str, message: str) -> None:
+        self.findings.append(finding(name, self._path, message, "make the archive again from a clean tree"))
+        if len(self.findings) > MAX_FAULTS:
+            raise ArchiveError(f"more than {MAX_FAULTS} of its members are faulty")
