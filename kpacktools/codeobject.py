@@ -209,8 +209,8 @@ _COMMENT = b".comment\0"
 
 _MAX_NOTES = 1024
 """There are one to five."""
-_MAX_METADATA_SIZE = 64 << 20
-"""Bytes; room for tens of thousands of kernels with a hundred arguments each."""
+_MAX_METADATA_SIZE = 32 << 20
+"""Bytes; room for ten thousand kernels with fifty arguments each."""
 _MAX_COMMENT_SIZE = 64 << 10
 """Bytes; there are a hundred or two."""
 _MAX_NAMES_SIZE = 64 << 20

@@ -115,7 +115,7 @@ def entries(data: Readable) -> Iterator[BundleEntry]:
 def bundles(data: Readable) -> Iterator[Bundle]:
     """The bundles that follow one another in ``data``, with zeros between and after them.
 
-    Only tables of entries are read and, as far as those reach, decompressed: no code object is.
+    Of each bundle the table of entries is read, and at most 64 KiB are decompressed for it.
 
     Raises :class:`BundleError` where the data goes on with something else, after the bundles before it.
 

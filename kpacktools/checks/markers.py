@@ -88,7 +88,7 @@ def find_hosts(claimed: ClaimedArtifact) -> Iterator[HostFile]:
                 binary = read_host(artifact.tree, entry.path)
             except OSError as error:
                 raise CallError(f"cannot read {artifact.where(entry.path)}: {error.strerror}") from error
-            if binary is not None and (binary.markers or binary.fat):
+            if binary is not None and (binary.markers or binary.fat or binary.problems):
                 yield HostFile(artifact.where(entry.path), below_prefix(artifact, entry.path), binary)
 
 
@@ -117,6 +117,14 @@ def check_hosts(
     for host in hosts:
         if host.binary.fat:
             yield _fat(host)
+        for problem in host.binary.problems:
+            yield finding(
+                "marker-unresolved",
+                host.where,
+                f"is damaged, so what it asks of the loader cannot be read: {problem}",
+                "build or copy the library again",
+                severity=Severity.WARNING,
+            )
     marked = [host for host in hosts if host.binary.markers]
     if not marked:
         return

@@ -7,7 +7,7 @@ build tree, all of an artifact's components together, or in artifact directories
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kpacktools.errors import CallError
@@ -33,14 +33,10 @@ class Staged:
     components: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None
     """Stage directory -> file -> the components whose artifact directories hold it; None for a build tree, where
     nothing says."""
+    present: frozenset[str] | None = None
+    """The components that have an artifact directory here; None for a build tree, which has all."""
     outside: tuple[str, ...] = ()
-    """Files of artifact directories that lie below no stage prefix."""
-
-    def present(self) -> frozenset[str] | None:
-        """The components that have an artifact directory here; None for a build tree."""
-        if self.components is None:
-            return None
-        return frozenset(c for files in self.components.values() for mine in files.values() for c in mine)
+    """Files of artifact directories that lie below no stage prefix, as the user would type them."""
 
 
 def holds_artifacts(path: str) -> bool:
@@ -86,7 +82,7 @@ def of_artifacts(path: str, artifacts: Iterable[Artifact]) -> dict[str, Staged]:
     return {name: _together(path, by_name[name]) for name in sorted(by_name)}
 
 
-def _together(path: str, artifacts: Iterable[Artifact]) -> Staged:
+def _together(path: str, artifacts: Sequence[Artifact]) -> Staged:
     components: dict[str, dict[str, list[str]]] = {}
     outside: list[str] = []
     for artifact in artifacts:
@@ -105,6 +101,7 @@ def _together(path: str, artifacts: Iterable[Artifact]) -> Staged:
         path,
         {stage: tuple(sorted(files)) for stage, files in sorted(components.items())},
         {stage: {f: tuple(sorted(m)) for f, m in files.items()} for stage, files in components.items()},
+        frozenset(artifact.component for artifact in artifacts),
         tuple(outside),
     )
 

@@ -1,9 +1,9 @@
 """A tree in an artifact archive, ``{name}_{component}_{key}.tar.zst`` or ``.tar.xz``, scanned once as a stream.
 
 Opening an archive decompresses it to the end and keeps names, sizes, modes and links; nothing is unpacked. The
-first file that somebody opens has the tar stream decompressed once more, into a :class:`~kpacktools.trees.spool.
-Spool`, out of which this and every other file is then read. A command that looks at names only, such as
-``inspect --depth layout``, therefore writes nothing to disk.
+first file that somebody opens has the tar stream decompressed once more, into a spool on disk, out of which this
+and every other file is then read. A command that looks at names only, such as ``inspect --depth layout``, writes
+nothing to disk.
 
 What is in an archive is what TheRock's tools put there: regular files, links, folders, and hard links, which
 stand for a copy of what they lead to (Python's tarfile makes one of each further name of a file). Whatever else
@@ -19,13 +19,13 @@ import posixpath
 import re
 import stat
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
-from kpacktools.trees import Entry, is_file
+from kpacktools.trees import Entry
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX, read_checksum
 from kpacktools.trees.decompress import ArchiveError, ArchiveForm, decompressed
 from kpacktools.trees.names import MANIFEST_NAME
@@ -181,7 +181,7 @@ class _Index:
         for number, member in enumerate(tar):
             self._account(member.name, member.link)
             path = _inside(member.name)
-            if path == MANIFEST_NAME and not has_manifest and is_regular(member):
+            if path == MANIFEST_NAME and not has_manifest:
                 has_manifest = True
                 self._read_manifest(number, member, tar)
             else:
@@ -189,7 +189,7 @@ class _Index:
         if not has_manifest:
             raise ArchiveError(f"it holds no {MANIFEST_NAME}")
         for path in self._folders & self._entries.keys():
-            self._fault("archive-invalid", f"{path!r} is a folder in it, and not one as well")
+            self._fault("archive-invalid", f"holds {path!r} both as a folder and as something else")
 
     def folders(self) -> dict[str, Sequence[Entry]]:
         """As in :class:`kpacktools.trees.Tree`."""
@@ -201,11 +201,15 @@ class _Index:
         return dict(folders)
 
     def _read_manifest(self, number: int, member: TarMember, tar: TarStream) -> None:
-        if member.size > MAX_MANIFEST:
-            raise ArchiveError(f"its {MANIFEST_NAME} has {member.size:,} bytes")
+        if not _has_data(member) or member.size > MAX_MANIFEST:
+            raise ArchiveError(
+                f"its {MANIFEST_NAME} is no regular file, or has more than {MAX_MANIFEST:,} bytes"
+            )
         self.manifest = tar.read()
         if number or member.name != MANIFEST_NAME:
-            self._fault("archive-invalid", f"its first member is not {MANIFEST_NAME}, which TheRock's tools expect")
+            self._fault(
+                "archive-invalid", f"its first member is not {MANIFEST_NAME}, which TheRock's tools expect"
+            )
 
     def _add(self, path: str | None, member: TarMember) -> None:
         name = member.name
@@ -220,13 +224,15 @@ class _Index:
             self._add_hard_link(path, member)
         else:
             self._enter(Entry(path, member.size, member.mode, member.link))
-            if is_regular(member):
+            if _has_data(member):
                 self.data[path] = range(member.offset, member.offset + member.size)
 
     def _add_hard_link(self, path: str, member: TarMember) -> None:
         target = _inside(member.link)
         if not target:
-            self._fault("bad-path", f"holds {path!r} as a hard link to {member.link!r}, which is not inside it")
+            self._fault(
+                "bad-path", f"holds {path!r} as a hard link to {member.link!r}, which is not inside it"
+            )
         elif target not in self._entries:
             self._fault(
                 "archive-invalid",
@@ -265,3 +271,35 @@ class _Index:
         self.findings.append(finding(name, self._path, message, "make the archive again from a clean tree"))
         if len(self.findings) > MAX_FAULTS:
             raise ArchiveError(f"more than {MAX_FAULTS} of its members are faulty")
+
+
+def _identity(stream: BinaryIO) -> _Identity:
+    status = os.fstat(stream.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _form(path: str) -> ArchiveForm:
+    match = _NAME.fullmatch(path)
+    if match is None:
+        raise CallError(f"{path}: expected an artifact archive, .tar.zst or .tar.xz")
+    return _FORMS[match["form"]]
+
+
+def _has_data(member: TarMember) -> bool:
+    return stat.S_ISREG(member.mode) and not member.hard
+
+
+def _inside(name: str) -> str | None:
+    """A member's name as a path below the root, without ``.`` and double slashes; empty for the root itself,
+    None for a name that leads elsewhere."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return None if name.startswith("/") or ".." in parts else "/".join(parts)
+
+
+def _leads_out(entry: Entry) -> bool:
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(entry.path), entry.link))
+    return target.startswith("/") or target.split("/", 1)[0] == ".."
+
+
+def _depth_first(folder: str) -> list[str]:
+    return folder.split("/") if folder else []

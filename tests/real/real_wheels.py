@@ -99,7 +99,8 @@ def _download(requirement: str, folder: Path) -> None:
     # Whatever runs the tests, the wheel is the one for Linux.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--retries", "1", "--python-version", "3.12"]
-    command += ["--platform", "manylinux_2_28_x86_64", "--platform", "any"]
+    for platform in ("manylinux_2_27_x86_64", "manylinux_2_28_x86_64", "any"):
+        command += ["--platform", platform]
     result = subprocess.run(
         [*command, "--dest", str(folder), requirement], capture_output=True, text=True, check=False
     )
