@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from packaging.utils import canonicalize_name
+
 from kpacktools.checks.markers import find_hosts
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
@@ -289,7 +291,9 @@ def wheel(
     if not report.ok:
         return report
     if selected.dry_run:
-        return replace(report, outputs=tuple(_planned_wheel(dist, wheel) for wheel in wheels), dry_run=True)
+        outputs = tuple(_planned_wheel(dist, item) for item in wheels)
+        notes = (*report.notes, *map(_wheel_note, wheels))
+        return replace(report, outputs=outputs, notes=notes, dry_run=True)
     files = sum(len(item.spec.files) for item in wheels)
     settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
     with stage(dist) as staging:
@@ -310,6 +314,14 @@ def wheel(
             for item, done in zip(wheels, written, strict=True)
         ),
     )
+
+
+def _wheel_note(item: PlannedWheel) -> str:
+    """A planned wheel's distribution, level and requirements."""
+    spec = item.spec
+    name = canonicalize_name(spec.distribution)
+    needs = f", requires {', '.join(spec.requires)}" if spec.requires else ""
+    return f"{name} {spec.version}: {item.level} {item.key}{needs}"
 
 
 def _planned_wheel(dist: str, wheel: PlannedWheel) -> OutputReport:

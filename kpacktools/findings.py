@@ -112,7 +112,11 @@ _TABLE: Final = (
     # Plugins
     Kind("plugin-invalid", E, "A plugin cannot be loaded or breaks its contract."),
     # Descriptors and topology
-    Kind("descriptor-invalid", E, "An artifact descriptor does not follow its format, or cannot mean what it says."),
+    Kind(
+        "descriptor-invalid",
+        E,
+        "An artifact descriptor does not follow its format, or cannot mean what it says.",
+    ),
     Kind("descriptor-uncaptured", E, "A file belongs to no stage prefix of its artifact."),
     Kind("descriptor-overlap", E, "Descriptors capture two files for one installed path."),
     Kind("topology-invalid", E, "A build topology does not follow its format or contradicts itself."),

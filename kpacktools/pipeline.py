@@ -18,6 +18,7 @@ from kpacktools.checks.markers import check_hosts, find_hosts
 from kpacktools.checks.paths import check_names
 from kpacktools.checks.run import check_bundles
 from kpacktools.checks.sets import mixed_builds, shadowing_variants
+from kpacktools.checks.standalone import check_archive
 from kpacktools.digests import digests_of
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding, sort_findings, with_severity
@@ -37,6 +38,7 @@ from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Rep
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees.shards import Prefix, Shard, open_shard, open_shards_below
 from kpacktools.trees.shardsfile import ShardEntry
+from kpacktools.trees.single import is_kpack_file, kpack_shard
 
 __all__ = ["Checks", "Requirement", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
 
@@ -118,6 +120,9 @@ def open_inputs(
             also = f" (as {seen[real]})" if seen[real] != entry.path else ""
             raise CallError(f"{entry.path} is named twice{also}")
         seen[real] = entry.path
+        if any_depth and is_kpack_file(entry.path):
+            shards.append(kpack_shard(entry.path))
+            continue
         if any_depth and entry.name is None:
             shards += open_shards_below(entry.path, targets, prefix)
             continue
@@ -174,9 +179,15 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     """Check names, bundles and generic parts as deep as asked, on ``settings.jobs`` threads."""
     found: list[Finding] = list(registry.findings)
     bundles: list[Bundle] = []
+    alone: list[CheckedBundle] = []
     for item in inputs:
         found += item.shard.findings
         for claimed in item.artifacts:
+            if claimed.artifact.is_file:
+                more, problems = check_archive(item.shard, claimed.artifact, settings.depth, targets)
+                alone += more
+                found += problems
+                continue
             found += claimed.findings
             found += check_names(claimed.artifact)
             bundles += bundles_of(claimed, item.shard.name)
@@ -187,7 +198,9 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     settings.progress.start("checking", files=len(bundles), size=size)
     for item in inputs:
         for claimed in item.artifacts:
-            if settings.policy.neutral_rule(claimed.artifact.name, claimed.artifact.component) is None:
+            artifact = claimed.artifact
+            neutral = settings.policy.neutral_rule(artifact.name, artifact.component) is not None
+            if not (neutral or artifact.is_file):
                 found += check_generic(claimed, settings.depth)
 
     if settings.depth >= Depth.TOC:
@@ -202,6 +215,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     )
     for result in checked:
         found += result.findings
+    checked += tuple(alone)
     found += check_lanes([result.lane for result in checked], default_lanes(), settings.policy.lanes)
     found += shadowing_variants(checked)
     found += mixed_builds(checked)

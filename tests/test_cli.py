@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kpacktools
-from builders import Build, contents
+from builders import Build, code_object, contents
 from kpacktools import data
 from kpacktools.cli import COMMANDS, run
 
@@ -349,3 +349,31 @@ def test_python_dash_m_and_a_closed_pipe(shards: list[str]) -> None:
     process.stderr.close()
     process.wait()
     assert b"Traceback" not in errors
+
+
+def test_inspect_takes_one_kpack_and_one_manifest(call: Call, shards: list[str], tmp_path: Path) -> None:
+    archive = next(Path(shards[0]).rglob("*.kpack"))
+    for depth in ("toc", "content"):
+        report = json.loads(call("inspect", archive, "--depth", depth, "--format", "json")[1])
+        assert report["findings"] == []
+        assert [(b["engine"], b["key"], b["kernels"]) for b in report["bundles"]] == [("kpack", "gfx942", 2)]
+        assert report["bundles"][0]["kpacks"][0]["path"] == str(archive)
+    manifest = next(Path(shards[0]).rglob("rocke_client_gfx942.json"))
+    report = json.loads(call("inspect", manifest, "--depth", "toc", "--format", "json")[1])
+    assert [(b["engine"], b["key"], b["kernels"]) for b in report["bundles"]] == [("rocke", "gfx942", 2)]
+    (tmp_path / "bad.kpack").write_bytes(b"NOPE")
+    status, out, _ = call("inspect", tmp_path / "bad.kpack", "--format", "json")
+    assert (status, [f["name"] for f in json.loads(out)["findings"]]) == (1, ["kpack-corrupt"])
+
+
+def test_inspect_of_a_kpack_for_several_targets_lists_each(call: Call, tmp_path: Path) -> None:
+    from kpacktools.kpack.writer import KpackWriter
+
+    path = tmp_path / "many.kpack"
+    with path.open("wb") as stream, KpackWriter(stream, group_name="g", gfx_arch_family="x") as writer:
+        writer.add("lib/a.so#0", "gfx942", code_object("gfx942"))
+        writer.add("lib/a.so#0", "gfx1100", code_object("gfx1100"))
+        writer.add("lib/b.so#0", "gfx1100", code_object("gfx1100"))
+    report = json.loads(call("inspect", path, "--format", "json")[1])
+    assert report["findings"] == []
+    assert {(b["key"], b["kernels"]) for b in report["bundles"]} == {("gfx942", 1), ("gfx1100", 2)}

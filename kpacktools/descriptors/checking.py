@@ -28,6 +28,12 @@ class Applied:
     staged: Staged
     capture: Capture
 
+    def excused(self, stage: str) -> tuple[str, ...]:
+        """The files of a stage directory that no component took and that ``[options]`` lets go."""
+        must = matcher(self.descriptor.unmatched_include or ("**",))
+        need_not = matcher(self.descriptor.unmatched_exclude)
+        return tuple(path for path in self.capture.left[stage] if need_not(path) or not must(path))
+
 
 def apply_descriptor(descriptor: Descriptor, staged: Staged) -> Applied:
     """Apply a descriptor to the files that are there."""
@@ -167,15 +173,14 @@ def _read_otherwise(path: str, where: str, pattern: str, files: Sequence[str]) -
 
 def _uncaptured(applied: Applied, stage: str) -> Iterator[Finding]:
     descriptor, staged, taken = applied.descriptor, applied.staged, applied.capture.taken[stage]
-    must = matcher(descriptor.unmatched_include or ("**",))
-    need_not = matcher(descriptor.unmatched_exclude)
     naming = [name for name, component in descriptor.components.items() if stage in component.stages]
+    excused = set(applied.excused(stage))
     for path in applied.capture.left[stage]:
-        if must(path) and not need_not(path):
+        if path not in excused:
             yield finding(
                 "descriptor-uncaptured",
                 _shown_path(applied, stage, path),
-                f"no component of {descriptor.path} takes it ({_listed(naming)} name its stage directory)",
+                f"no component of {descriptor.path} takes it (named for its stage directory: {_listed(naming)})",
                 "add a pattern to the component that it belongs to, or to [options] unmatched_exclude",
             )
     for path, owners in taken.items():

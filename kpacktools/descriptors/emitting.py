@@ -27,6 +27,7 @@ _PROGRAMS: Final = ("bin", "libexec", "sbin")
 _TARGET: Final = re.compile(r"gfx[^._]*")
 _WILD: Final = re.compile(r"[*?]+")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_OWN: Final = {name: matcher(patterns) for name, patterns in DEFAULT_INCLUDES.items()}
 
 
 def default_component(artifact: str, path: str, *, engine_content: bool) -> str:
@@ -43,7 +44,7 @@ def default_component(artifact: str, path: str, *, engine_content: bool) -> str:
     if engine_content:
         return "test" if "test_arch_content" in parts else "lib"
     for name in COMPONENTS:
-        if matcher(DEFAULT_INCLUDES[name])(path):
+        if _OWN[name](path):
             return name
     return "run" if parts[0] in _PROGRAMS else "lib"
 
@@ -81,8 +82,8 @@ def describe(
 ) -> tuple[Descriptor, tuple[Finding, ...]]:
     """The descriptor of an artifact's files, and errors where no descriptor can capture them exactly.
 
-    ``components`` is stage directory -> file -> component, ``places`` stage directory -> engine content. ``exact`` lists
-    every file and takes nothing else on any tree.
+    ``components`` is stage directory -> file -> component, ``places`` stage directory -> engine content. ``exact``
+    lists every file and takes nothing else on any tree.
 
     Errors: ``bad-path`` (control characters, bytes that are not UTF-8), ``descriptor-overlap`` (one path in two stage
     directories, of which TheRock's tool keeps only the first) and ``descriptor-uncaptured`` (names that hold wildcard
@@ -133,24 +134,28 @@ class _Search:
         """Rules that take all of ``mine`` and none of ``others``."""
         own = DEFAULT_INCLUDES[self.component]
         default_patterns = bool(own) and self._is_free(own)
-        taken = matcher(own) if default_patterns else matcher(())
-        covered = {path for path in self.mine if taken(path) or self.forced(path)}
+        covered = {
+            path
+            for path in self.mine
+            if self.forced(path) or (default_patterns and _OWN[self.component](path))
+        }
         include: list[str] = []
+        free: dict[str, bool] = {}
         for path in self.mine:
             for pattern in self.places.get(path, ()):
                 if path in covered:
                     break
-                if self._is_free([pattern]):
+                if pattern not in free:
+                    free[pattern] = self._is_free([pattern])
+                if free[pattern]:
                     include.append(pattern)
                     takes = matcher([pattern])
                     covered |= {other for other in self.mine if takes(other)}
         left = [path for path in self.mine if path not in covered]
-        # Without any pattern a component would take everything.
-        listed = left if include or default_patterns or left else self.mine
-        include += _folders_or_files(listed, {*self.others, *covered} - set(listed), self._is_free)
-        return StageRules(
-            include=tuple(sorted(set(include))), default_patterns=default_patterns or not own
-        )
+        if not (left or include or default_patterns):
+            left = list(self.mine)  # without any pattern a component would take everything
+        include += _folders_or_files(left, {*self.others, *self.mine} - set(left), self._is_free)
+        return StageRules(include=tuple(sorted(set(include))), default_patterns=default_patterns or not own)
 
     def _is_free(self, patterns: Iterable[str]) -> bool:
         """True where patterns take no file of a later component."""
@@ -167,10 +172,10 @@ def _folders_or_files(
     for path in files:
         outermost = next((folder for folder in _above(path) if folder not in foreign), None)
         inside.setdefault(path if outermost is None else outermost, []).append(path)
-    for place, held in inside.items():
+    for held in inside.values():
         common = _common_folder(held) if len(held) > 1 else ""
         pattern = _literal(common) + "/**"
-        if common.startswith(place) and is_free([pattern]):
+        if common and is_free([pattern]):
             yield pattern
         else:
             yield from _literals(held)
@@ -196,8 +201,8 @@ def _common_folder(paths: Sequence[str]) -> str:
 
 
 def _literal(path: str) -> str:
-    """The pattern for one path. Ant cannot quote a wildcard, and TheRock's matcher reads ``?`` otherwise: a ``*`` stands
-    for either, and :func:`_not_captured` sees to it that it takes nothing else."""
+    """The pattern for one path. Ant cannot quote a wildcard, and TheRock's matcher reads ``?`` otherwise: a ``*``
+    stands for either, and :func:`_not_captured` sees to it that it takes nothing else."""
     return _WILD.sub("*", path)
 
 
@@ -241,9 +246,7 @@ def _shared_paths(components: Mapping[str, Mapping[str, str]]) -> Iterator[Findi
                 )
 
 
-def _not_captured(
-    descriptor: Descriptor, components: Mapping[str, Mapping[str, str]]
-) -> Iterator[Finding]:
+def _not_captured(descriptor: Descriptor, components: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
     result = capture(descriptor, {stage: sorted(files) for stage, files in components.items()})
     for stage, files in components.items():
         for path, wanted in files.items():

@@ -4,9 +4,10 @@
 (WrittenArchive(path='out/hip_lib_gfx942.tar.zst', key='gfx942', ..., state='written'),)
 
 Format: what TheRock's tools read. ``artifact_manifest.txt`` first, then files and links in the order of their
-paths, without folders (every tool makes those that it needs); pax headers; zstd of level 3, xz of preset 6. The
-bytes depend on the plan, on ``SOURCE_DATE_EPOCH`` (0 where it is not set) and on the version of the compression
-library, but not on the number of threads: owners are 0 and without a name, modes 0644 or 0755.
+paths, without folders (every tool makes those that it needs); ustar headers, and pax ones where a name is too
+long for them; zstd of level 3, xz of preset 6. The bytes depend on the plan, on ``SOURCE_DATE_EPOCH`` (0 where it
+is not set) and on the version of the compression library, but not on the number of threads: owners are 0 and
+without a name, modes 0644 or 0755.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+import zstandard
 
 from kpacktools.errors import CallError
 from kpacktools.outputs.folders import Comparison
@@ -271,8 +274,6 @@ def _compressor(sink: _Digest, packing: _Packing) -> _Compressor:
     if packing.form == "xz":
         # (the stubs ask for more of a file than LZMAFile does)
         return lzma.LZMAFile(sink, "wb", check=lzma.CHECK_CRC64, preset=_XZ_PRESET)  # type: ignore[arg-type]
-    import zstandard
-
     # 0 threads would give other bytes than any other number, and so would a size that is declared.
     parameters = zstandard.ZstdCompressionParameters.from_level(
         _ZSTD_LEVEL,
@@ -319,7 +320,10 @@ def _header(member: Member, time: int, link: str = "") -> bytes:
     else:
         info.size = member.size
         info.mode = 0o755 if member.mode & 0o111 else 0o644
-    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+    if member.arcname.isascii() and link.isascii():
+        with suppress(ValueError):  # a long name or a large file; all others take one block instead of three
+            return info.tobuf(tarfile.USTAR_FORMAT, "ascii")
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8")
 
 
 def _data(member: Member) -> Iterator[bytes]:

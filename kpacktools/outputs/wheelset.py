@@ -61,6 +61,15 @@ class PlannedWheel:
     key: str
     """Target key, or ``generic`` for the host's wheel."""
     spec: WheelSpec
+    is_bundle: bool = False
+    """For a family or sub-family of processors."""
+
+    @property
+    def level(self) -> str:
+        """What the wheel is for, in words."""
+        if self.key == GENERIC:
+            return "host"
+        return "family" if self.is_bundle else "processor"
 
     @property
     def size(self) -> int:
@@ -104,7 +113,7 @@ def wheel_specs(
             files=tuple(_members(folder, options.overlay, installed, found)),
             generated=_host_files(folder, options) if is_host else _devel_links(folder, version, options),
         )
-        wheels.append(PlannedWheel(folder.key, spec))
+        wheels.append(PlannedWheel(folder.key, spec, folder.key in targets.bundles))
     specs = [wheel.spec for wheel in wheels]
     if not wheels:
         found.append(

@@ -35,7 +35,10 @@ __all__ = ["ONE_SHOT", "Batch", "ZipWriter", "write_members"]
 ONE_SHOT: Final = 16 << 20
 """The largest member that is deflated in one piece, by libdeflate; those above it go through zlib."""
 
-_LEVEL: Final = 6
+_LEVEL: Final = 5
+"""Of libdeflate. On the 2,501 code objects of AITER this is 0.3 % smaller than zlib's 6 and 2.7 times as fast;
+its own 6 is 1.3 % smaller still, for an eighth more time."""
+_ZLIB_LEVEL: Final = 6
 _WINDOW: Final = 1 << 15
 """How far back a deflate stream refers (RFC 1951)."""
 _BATCH_SIZE: Final = 1 << 20
@@ -300,7 +303,7 @@ def _batches(members: Sequence[Member]) -> Iterator[list[Member]]:
 
 def _deflate_block(block: bytes, window: bytes, last: bool) -> bytes:
     packer = zlib.compressobj(
-        _LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY, window
+        _ZLIB_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY, window
     )
     return packer.compress(block) + packer.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
 

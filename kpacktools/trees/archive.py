@@ -32,7 +32,7 @@ from kpacktools.trees.names import MANIFEST_NAME
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.tarstream import TarMember, TarStream
 
-__all__ = ["ArchiveTree", "OpenedArchive", "archive_stem", "open_archive"]
+__all__ = ["MAX_MANIFEST", "ArchiveTree", "OpenedArchive", "archive_stem", "open_archive"]
 
 MAX_INDEX: Final = 256 << 20
 """Characters of all names, paths and links of an archive, counting 256 more for each: what they take in memory."""
@@ -49,13 +49,13 @@ _Identity = tuple[int, int, int, int]
 """What of a file's status tells that it is still the same."""
 
 
-def archive_stem(name: str) -> str | None:
-    """The name of the artifact directory that an archive's file name stands for; None for other names.
+def archive_stem(path: str) -> str | None:
+    """The artifact directory that an archive stands for, by name; None for a path that is not named like one.
 
-    >>> archive_stem("hip_lib_gfx942.tar.zst")
-    'hip_lib_gfx942'
+    >>> archive_stem("out/hip_lib_gfx942.tar.zst")
+    'out/hip_lib_gfx942'
     """
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(path)
     return None if match is None else match["stem"]
 
 

@@ -1,7 +1,7 @@
 """Shards: what one build left, as artifact directories over trees.
 
-A path that a user gives is opened here as one shard: a folder of artifact directories, one artifact directory,
-or an install prefix. ``inspect`` also takes folders above or inside these.
+A path that a user gives is opened here as one shard: a folder of artifact directories or archives, one of them, or
+an install prefix. ``inspect`` also takes folders above or inside these.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees import Tree
+from kpacktools.trees.archive import MAX_MANIFEST, archive_stem, open_archive
+from kpacktools.trees.checksum import CHECKSUM_SUFFIX
 from kpacktools.trees.directory import scan_directory
 from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
+from kpacktools.trees.spool import Spool
 
 __all__ = ["Artifact", "Prefix", "Shard", "open_shard", "open_shards_below"]
 
@@ -35,7 +38,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Artifact:
-    """One artifact directory ``{name}_{component}_{suffix}``, or an install prefix taken as one."""
+    """One artifact directory or archive ``{name}_{component}_{suffix}``, or an install prefix taken as one."""
 
     name: str
     component: str
@@ -45,6 +48,8 @@ class Artifact:
     tree: Tree
     mount: str = ""
     """Put before the tree's paths to get artifact paths; ``stage/`` for an install prefix."""
+    is_file: bool = False
+    """One archive on its own, in no engine's place."""
 
     @property
     def label(self) -> str:
@@ -73,16 +78,18 @@ class Shard:
 def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> Shard:
     """Open one shard for a command that writes.
 
-    Raises :class:`~kpacktools.errors.CallError` when the path does not exist, is no folder, or lies above
-    several shards.
+    Raises :class:`~kpacktools.errors.CallError` when the path does not exist, is neither a folder nor an artifact
+    archive, or lies above several shards.
     """
+    if _is_archive(path):
+        return _shard(path, [path], table)
     _require_folder(path)
     if _is_artifact(path):
         return _shard(path, [path], table)
-    children, strays = _children(path)
+    children, strays = _children(path, table)
     if children:
         return _shard(path, children, table, strays)
-    below = _artifact_folders(path)
+    below = _artifacts_below(path, table)
     if below:
         shards = sorted({os.path.dirname(folder) for folder in below})
         raise CallError(
@@ -102,20 +109,24 @@ def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) 
     """
     if not os.path.lexists(path):
         raise CallError(f"{path}: no such file or folder")
+    if os.path.isfile(path) and path.endswith(".json"):
+        path = os.path.dirname(path) or "."  # a bundle manifest stands for its bundle
     outer = _enclosing_artifact(path)
     if outer is not None:
         root, within = outer
         return [_shard(path, [root], table, within=within)]
+    if _is_archive(path):
+        return [_shard(path, [path], table)]
     if not os.path.isdir(path):
         raise CallError(f"{path} is neither a folder nor a file that inspect reads")
-    below = _artifact_folders(path)
+    below = _artifacts_below(path, table)
     if below:
         parents: dict[str, list[str]] = {}
-        for folder in below:
-            parents.setdefault(path if folder == path else os.path.dirname(folder), []).append(folder)
+        for root in below:
+            parents.setdefault(path if root == path else os.path.dirname(root), []).append(root)
         return [
-            _shard(parent, folders, table, _strays(parent) if parent not in folders else ())
-            for parent, folders in sorted(parents.items())
+            _shard(parent, roots, table, _strays(parent, table) if parent not in roots else ())
+            for parent, roots in sorted(parents.items())
         ]
     return [_prefix_shard(path, prefix, table)]
 
@@ -124,7 +135,10 @@ def _require_folder(path: str) -> None:
     if not os.path.lexists(path):
         raise CallError(f"{path}: no such file or folder")
     if not os.path.isdir(path):
-        raise CallError(f"{path}: expected a folder (an artifact directory, a folder of them, or a prefix)")
+        raise CallError(
+            f"{path}: expected a folder (an artifact directory, a folder of them, or a prefix) or an artifact "
+            "archive (.tar.zst, .tar.xz)"
+        )
 
 
 def _is_artifact(path: str) -> bool:
@@ -139,18 +153,51 @@ def _listing(path: str) -> list[os.DirEntry[str]]:
         raise CallError(f"cannot list {path}: {error.strerror}") from error
 
 
-def _children(path: str) -> tuple[list[str], list[Finding]]:
-    """The artifact directories directly below, and findings for what lies beside them."""
-    folders = [child.path for child in _listing(path) if child.is_dir() and _is_artifact(child.path)]
-    return folders, (_strays(path) if folders else [])
+def _is_archive(path: str) -> bool:
+    return archive_stem(path) is not None and os.path.isfile(path)
 
 
-def _strays(path: str) -> list[Finding]:
-    """Whatever lies beside artifact directories and belongs to none: it would be lost without a word."""
+def _children(path: str, table: TargetTable) -> tuple[list[str], list[Finding]]:
+    """The artifact directories and archives directly below, and findings for what lies beside them."""
+    children = _listing(path)
+    roots = [child.path for child in children if child.is_dir() and _is_artifact(child.path)]
+    roots += _archives(children, table)
+    return sorted(roots), (_strays(path, table) if roots else [])
+
+
+def _archives(children: Iterable[os.DirEntry[str]], table: TargetTable) -> list[str]:
+    """The artifact archives among the entries of a folder, known by their names.
+
+    One beside the artifact directory that it was made of is passed over: TheRock's builds leave both.
+    """
     found = []
-    for child in _listing(path):
+    for child in children:
+        stem = archive_stem(child.path)
+        match = None if stem is None else _ARTIFACT_NAME.fullmatch(_basename(stem))
+        if match and child.is_file() and _is_key(match["key"], table) and not _is_artifact(stem or ""):
+            found.append(child.path)
+    return found
+
+
+def _is_key(suffix: str, table: TargetTable) -> bool:
+    """True for a suffix that is known, or a target that is not; false for those of names such as a_b_c.tar.xz."""
+    try:
+        table.suffix_targets(suffix)
+    except UnknownTargetError:
+        return suffix.startswith("gfx")
+    return True
+
+
+def _strays(path: str, table: TargetTable) -> list[Finding]:
+    """Whatever lies beside artifacts and belongs to none of them: it would be lost without a word."""
+    found = []
+    children = _listing(path)
+    archives = _archives(children, table)
+    for child in children:
         name = child.name
-        if is_staging_name(name) or name.endswith((".sha256sum", ".tar.zst", ".tar.xz")):
+        if is_staging_name(name) or name.endswith(CHECKSUM_SUFFIX):
+            continue
+        if child.path in archives or _is_artifact(archive_stem(child.path) or ""):
             continue
         if child.is_dir(follow_symlinks=False):
             if _is_artifact(child.path) or not any(files for _, _, files in os.walk(child.path)):
@@ -179,8 +226,8 @@ def _strays(path: str) -> list[Finding]:
     return found
 
 
-def _artifact_folders(path: str) -> list[str]:
-    """Every artifact directory at or below ``path``; artifact directories are not searched."""
+def _artifacts_below(path: str, table: TargetTable) -> list[str]:
+    """Every artifact directory and archive at or below ``path``; artifact directories are not searched."""
     found = []
     pending = [path]
     while pending:
@@ -188,9 +235,11 @@ def _artifact_folders(path: str) -> list[str]:
         if _is_artifact(where):
             found.append(where)
             continue
+        children = _listing(where)
+        found += _archives(children, table)
         pending += [
             child.path
-            for child in _listing(where)
+            for child in children
             if child.is_dir(follow_symlinks=False) and not is_staging_name(child.name)
         ]
     return sorted(found)
@@ -212,7 +261,7 @@ def _enclosing_artifact(path: str) -> tuple[str, str] | None:
 
 def _shard(
     path: str,
-    folders: Sequence[str],
+    roots: Sequence[str],
     table: TargetTable,
     strays: Iterable[Finding] = (),
     within: str = "",
@@ -220,8 +269,9 @@ def _shard(
     artifacts = []
     found = list(strays)
     targets: set[str] = set()
-    for folder in folders:
-        artifact, findings = _open_artifact(folder, table, within)
+    spool = Spool()
+    for root in roots:
+        artifact, findings = _open_artifact(root, within, spool)
         artifacts.append(artifact)
         found += findings
         try:
@@ -230,8 +280,8 @@ def _shard(
             found.append(
                 finding(
                     "unknown-target",
-                    folder,
-                    f"the suffix {artifact.suffix!r} of artifact directory {_basename(folder)} is neither "
+                    root,
+                    f"the suffix {artifact.suffix!r} of artifact directory {_basename(root)} is neither "
                     "'generic' nor a target, a bundle key or a build family",
                     f"known names near it: {', '.join(error.near)}"
                     if error.near
@@ -239,7 +289,7 @@ def _shard(
                 )
             )
     name = _basename(path)
-    if len(folders) == 1 and (_is_artifact(path) or within):
+    if len(roots) == 1 and (roots[0] == path or within):
         name = artifacts[0].suffix
     return Shard(name, path, tuple(artifacts), frozenset(targets), None, tuple(found))
 
@@ -248,38 +298,50 @@ def _basename(path: str) -> str:
     return os.path.basename(os.path.abspath(path))
 
 
-def _open_artifact(folder: str, table: TargetTable, within: str) -> tuple[Artifact, list[Finding]]:
+def _open_artifact(root: str, within: str, spool: Spool) -> tuple[Artifact, list[Finding]]:
+    """An artifact directory, or an archive, whose files go to ``spool`` when they are read."""
     found = []
-    match = _ARTIFACT_NAME.fullmatch(_basename(folder))
+    packed = _is_archive(root)
+    match = _ARTIFACT_NAME.fullmatch(_basename((archive_stem(root) if packed else root) or ""))
     if match is None:
-        raise CallError(
-            f"{folder} holds {MANIFEST_NAME}, but its name is not {{name}}_{{component}}_{{target or 'generic'}}"
-        )
+        what = "is an artifact archive" if packed else f"holds {MANIFEST_NAME}"
+        raise CallError(f"{root} {what}, but its name is not {{name}}_{{component}}_{{target or 'generic'}}")
     if "_" in match["key"]:
         found.append(
             finding(
                 "artifact-name-unreadable",
-                folder,
+                root,
                 f"the target part {match['key']!r} holds an underscore; TheRock's own name pattern does not "
                 "parse it",
                 "expected where the part is keyed by a bundle such as gfx12_0; use the alias without an "
                 "underscore where there is one",
             )
         )
-    prefixes, findings = _read_manifest(os.path.join(folder, MANIFEST_NAME))
-    tree = scan_directory(folder, within=within, skip=frozenset((MANIFEST_NAME,)))
-    return (
-        Artifact(match["name"], match["component"], match["key"], prefixes, tree),
-        found + findings,
-    )
+    tree: Tree
+    manifest = os.path.join(root, MANIFEST_NAME)
+    if packed:
+        archive = open_archive(root, spool)
+        tree, data = archive.tree, archive.manifest
+        found += archive.findings
+    else:
+        data = _read(manifest)
+        tree = scan_directory(root, within=within, skip=frozenset((MANIFEST_NAME,)))
+    prefixes, findings = _stage_prefixes(manifest, data)
+    return Artifact(match["name"], match["component"], match["key"], prefixes, tree), found + findings
 
 
-def _read_manifest(path: str) -> tuple[tuple[str, ...], list[Finding]]:
+def _read(path: str) -> bytes:
     try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read(1 << 20)
+        with open(path, "rb") as stream:
+            return stream.read(MAX_MANIFEST)
     except OSError as error:
         raise CallError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _stage_prefixes(path: str, manifest: bytes) -> tuple[tuple[str, ...], list[Finding]]:
+    """What a manifest lists; ``path`` is where it is, for messages."""
+    try:
+        text = manifest.decode()
     except UnicodeDecodeError:
         return (), [finding("archive-invalid", path, "is not UTF-8 text", "expected one stage prefix a line")]
     prefixes = []

@@ -228,3 +228,16 @@ def test_two_wheels_never_own_one_path() -> None:
     folders = [PlannedFolder(key, key, (file,), None) for key in ("gfx942", "gfx950")]
     _, found = wheel_specs(folders, WheelOptions("1.0"), default_targets(), dict)
     assert [f.name for f in found] == ["wheel-shared-file"]
+
+
+def test_B9_a_dry_run_lists_distributions_and_levels(shard: Build, pack: Pack, tmp_path: Path) -> None:
+    report = pack(shard, WheelRun(dry_run=True))
+    assert [note.partition(", requires")[0] for note in report.notes] == [
+        "rocm-sdk-device-gfx11 7.15.0: family gfx11",
+        "rocm-sdk-device-gfx1100 7.15.0: processor gfx1100",
+        "rocm-sdk-device-gfx1201 7.15.0: processor gfx1201",
+        "rocm-sdk-device-gfx12-0 7.15.0: family gfx12_0",
+        "rocm-sdk-device-gfx942 7.15.0: processor gfx942",
+    ]
+    assert report.notes[1].endswith("requires rocm-sdk-libraries==7.15.0, rocm-sdk-device-gfx11==7.15.0")
+    assert not (tmp_path / "dist").exists()
