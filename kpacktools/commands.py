@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from packaging.utils import canonicalize_name
-
+from kpacktools.archiving import archive_outputs
 from kpacktools.checks.markers import find_hosts
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.hookspecs import Depth
+from kpacktools.outputs.archives import ArchiveForm
 from kpacktools.outputs.folders import compare_folder, write_folders
-from kpacktools.outputs.staging import stage
-from kpacktools.outputs.wheels import wheel_filename, write_wheels
-from kpacktools.outputs.wheelset import PlannedWheel, WheelOptions, installed_files, wheel_specs
 from kpacktools.pipeline import (
     Checks,
     Requirement,
@@ -36,7 +33,7 @@ from kpacktools.pipeline import (
     unknown_targets,
 )
 from kpacktools.planning.exceptions import Exceptions
-from kpacktools.planning.layouts import ArtifactLayout, FlatLayout, OwnerLayout
+from kpacktools.planning.layouts import ArtifactLayout, FlatLayout
 from kpacktools.planning.merge import Plan
 from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry, load_registry
@@ -47,7 +44,7 @@ from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees.shards import Prefix
 from kpacktools.trees.shardsfile import read_shards_file
 
-__all__ = ["MergeOptions", "WheelRun", "inspect", "merge", "resolve", "split", "wheel"]
+__all__ = ["MergeOptions", "Run", "inspect", "merge", "resolve", "split", "start_run"]
 
 LinkMode = Literal["auto", "hardlink", "copy"]
 
@@ -59,6 +56,8 @@ class MergeOptions:
     devices: tuple[str, ...] = ()
     flatten: bool = False
     link: LinkMode = "auto"
+    archive: ArchiveForm | None = None
+    """Archives instead of artifact directories."""
     replace: bool = False
     dry_run: bool = False
     prefix: Prefix = field(default_factory=Prefix)
@@ -67,7 +66,7 @@ class MergeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """What every command needs, and what it has seen so far."""
 
     command: str
@@ -116,7 +115,7 @@ class _Run:
         return None if report.ok else report
 
 
-def _start(
+def start_run(
     command: str,
     paths: Sequence[str],
     settings: Settings,
@@ -124,7 +123,7 @@ def _start(
     shards_file: str | None = None,
     *,
     any_depth: bool = False,
-) -> _Run:
+) -> Run:
     registry = load_registry()
     targets = settings.policy.targets()
     entries = () if shards_file is None else read_shards_file(shards_file, targets)
@@ -132,7 +131,7 @@ def _start(
     shards = open_inputs(paths, targets, prefix, entries=entries, any_depth=any_depth)
     if not shards:
         raise CallError(f"{command}: no input is named, neither as an argument nor in --shards FILE")
-    return _Run(command, settings, registry, targets, claim(shards, registry, targets, settings.policy))
+    return Run(command, settings, registry, targets, claim(shards, registry, targets, settings.policy))
 
 
 def inspect(
@@ -146,7 +145,7 @@ def inspect(
     Raises :class:`~kpacktools.errors.CallError` for a path or requirement that is unusable.
     """
     wanted = [Requirement.parse(text, settings.policy.targets()) for text in requirements]
-    run = _start("inspect", paths, settings, prefix, any_depth=True)
+    run = start_run("inspect", paths, settings, prefix, any_depth=True)
     checks = run.check()
     gaps = tuple(required(wanted, checks, run.registry))
     report = run.report(replace(checks, findings=checks.findings + gaps))
@@ -160,7 +159,7 @@ def resolve(root: str, engine: str, target: str, policy: str | None = None) -> l
     Raises :class:`~kpacktools.errors.CallError` for a path, target or engine that is unusable.
     """
     settings = Settings(policy=load_policy(policy))
-    run = _start("resolve", [root], settings, Prefix(), any_depth=True)
+    run = start_run("resolve", [root], settings, Prefix(), any_depth=True)
     try:
         key = run.targets.key(target)
     except UnknownTargetError as error:
@@ -199,7 +198,9 @@ def merge(
 def _write_folders(
     command: str, paths: Sequence[str], out: str, settings: Settings, options: MergeOptions
 ) -> Report:
-    run = _start(command, paths, settings, options.prefix, options.shards_file)
+    if options.archive and options.flatten:
+        raise CallError("--archive makes archives of artifact directories, and --flatten an install prefix")
+    run = start_run(command, paths, settings, options.prefix, options.shards_file)
     run.refuse_nested(out)
     if refused := run.refused():
         return refused
@@ -215,6 +216,16 @@ def _write_folders(
     report = run.report(run.check(), planned)
     if not report.ok:
         return report
+    if options.archive:
+        return archive_outputs(
+            report,
+            out,
+            planned.folders,
+            settings,
+            form=options.archive,
+            replace=options.replace,
+            dry_run=options.dry_run,
+        )
     kind = "prefix" if options.flatten else "artifact"
     if options.dry_run:
         states = {"absent": "planned", "equal": "kept", "differs": "replaced"}
@@ -245,85 +256,3 @@ def _write_folders(
             OutputReport(item.path, kind, item.key, item.files, item.bytes, item.state) for item in written
         ),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class WheelRun:
-    """What the wheel command selects, beyond the options of the set."""
-
-    devices: tuple[str, ...] = ()
-    artifacts: tuple[str, ...] = ()
-    components: tuple[str, ...] = ("lib",)
-    dry_run: bool = False
-    replace: bool = False
-    prefix: Prefix = field(default_factory=Prefix)
-    shards_file: str | None = None
-
-
-def wheel(
-    sources: Sequence[str],
-    dist: str,
-    settings: Settings,
-    options: WheelOptions,
-    selected: WheelRun = WheelRun(),
-) -> Report:
-    """Build device wheels, one per package owner, into the folder ``dist``.
-
-    Raises :class:`~kpacktools.errors.CallError`.
-    """
-    run = _start("wheel", sources, settings, selected.prefix, selected.shards_file)
-    run.refuse_nested(dist)
-    options = replace(options, external=(*options.external, *settings.policy.external))
-    if refused := run.refused():
-        return refused
-    selection = Selection(
-        devices=tuple(run.targets.device(text) for text in selected.devices),
-        parents=True,
-        artifacts=frozenset(selected.artifacts),
-        components=frozenset(selected.components),
-        generic=options.host is not None,
-        none_expected=settings.policy.none_expected,
-    )
-    exceptions = Exceptions(foreign=settings.policy.foreign, generic=settings.policy.generic)
-    planned = plan(run.inputs, OwnerLayout(), selection, run.targets, settings.jobs, exceptions)
-    wheels, findings = wheel_specs(planned.folders, options, run.targets, lambda: installed_files(run.inputs))
-    report = run.report(run.check(), replace(planned, findings=planned.findings + findings))
-    if not report.ok:
-        return report
-    if selected.dry_run:
-        outputs = tuple(_planned_wheel(dist, item) for item in wheels)
-        notes = (*report.notes, *map(_wheel_note, wheels))
-        return replace(report, outputs=outputs, notes=notes, dry_run=True)
-    files = sum(len(item.spec.files) for item in wheels)
-    settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
-    with stage(dist) as staging:
-        specs = [item.spec for item in wheels]
-        written = write_wheels(specs, staging.root, jobs=settings.jobs, progress=settings.progress)
-        states = staging.publish(replace=selected.replace)
-    return replace(
-        report,
-        outputs=tuple(
-            OutputReport(
-                path=os.path.join(dist, os.path.basename(done.path)),
-                kind="wheel",
-                key=item.key,
-                files=len(item.spec.files),
-                size=done.size,
-                state=states[os.path.basename(done.path)],
-            )
-            for item, done in zip(wheels, written, strict=True)
-        ),
-    )
-
-
-def _wheel_note(item: PlannedWheel) -> str:
-    """A planned wheel's distribution, level and requirements."""
-    spec = item.spec
-    name = canonicalize_name(spec.distribution)
-    needs = f", requires {', '.join(spec.requires)}" if spec.requires else ""
-    return f"{name} {spec.version}: {item.level} {item.key}{needs}"
-
-
-def _planned_wheel(dist: str, wheel: PlannedWheel) -> OutputReport:
-    path = os.path.join(dist, wheel_filename(wheel.spec))
-    return OutputReport(path, "wheel", wheel.key, len(wheel.spec.files), wheel.size, "planned")

@@ -108,6 +108,7 @@ _TABLE: Final = (
     Kind("plugin-shadowed", E, "A folder hides a hipDNN engine plugin of the same name."),
     # Wheels
     Kind("wheel-shared-file", E, "Two wheels of one set own the same path."),
+    Kind("wheel-too-large", W, "A wheel is larger than it may be."),
     Kind("wheel-dependency-open", E, "A wheel requires a distribution that is neither built nor external."),
     # Plugins
     Kind("plugin-invalid", E, "A plugin cannot be loaded or breaks its contract."),

@@ -10,13 +10,13 @@ import pytest
 
 from builders import Build, code_object, only, write_kpack
 from console_blocks import REPOSITORY, blocks
-from kpacktools.commands import wheel
 from kpacktools.errors import CallError
 from kpacktools.findings import KINDS, Finding, Kind, Severity, errors, finding, sort_findings, with_severity
 from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
 from kpacktools.policy import load_policy
 from kpacktools.reports.findingsdoc import findings_page, main, read_texts
+from kpacktools.wheelbuild import wheel
 
 Maker = Callable[..., Build]
 

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "split": "Split one tree into a generic part and one part per target.",
     "merge": "Merge per-architecture builds into one set, losing and fusing nothing.",
     "wheel": "Build one wheel per device.",
+    "artifacts": "Archive artifact directories, write and check their descriptors.",
     "kpack": "List, extract or verify kpack archives.",
     "resolve": "Say which content the runtime would pick on a device, and why not.",
     "handlers": "List the engines that are known here, and where each handler comes from.",
@@ -91,6 +92,16 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         return _refuse("interrupted; outputs are as they were before") + 128
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{place}{error.strerror or error}")
+    except Exception as error:
+        if os.environ.get("KPACKTOOLS_DEBUG", "") not in ("", "0"):
+            raise
+        message = f"{type(error).__name__}: {error}"
+        return _refuse(
+            f"internal error: {message} (please report it; KPACKTOOLS_DEBUG=1 shows where it was raised)"
+        )
     return result if isinstance(result, int) else 0
 
 

@@ -17,6 +17,7 @@ from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
 from kpacktools.reports.model import Report
 from kpacktools.reports.text import as_text
+from kpacktools.wheelbuild import WheelRun, wheel
 
 VERSION = "1.0.0"
 
@@ -43,7 +44,7 @@ def command(out: str) -> int:
     replace = commands.MergeOptions(replace=True)
     names = " ".join(os.path.join("shards", os.path.basename(shard)) for shard in shards)
     _show(f"merge {names} -o {merged}", commands.merge(shards, merged, settings, replace))
-    built = commands.wheel([merged], dist, settings, options, commands.WheelRun(replace=True))
+    built = wheel([merged], dist, settings, options, WheelRun(replace=True))
     _show(f"wheel {merged} -o {dist} --version {VERSION}", built)
     _show(f"inspect {merged}", commands.inspect([merged], settings))
     click.echo(

@@ -16,10 +16,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def folder_options(function: F) -> F:
-    """``--device --link --replace --dry-run``."""
+    """``--device --link --archive --replace --dry-run``."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Check and plan; write nothing."),
-        click.option("--replace", is_flag=True, help="Replace output folders that exist with other content."),
+        click.option("--replace", is_flag=True, help="Replace outputs that exist with other content."),
+        click.option(
+            "--archive",
+            type=click.Choice(["zst", "xz"]),
+            help="Write .tar.zst or .tar.xz archives with .sha256sum files instead of artifact directories.",
+        ),
         click.option(
             "--link",
             type=click.Choice(["auto", "hardlink", "copy"]),
@@ -48,6 +53,7 @@ def merge_options_from(options: dict[str, Any], *, flatten: bool = False) -> Mer
         devices=options.pop("devices"),
         flatten=flatten,
         link=options.pop("link"),
+        archive=options.pop("archive"),
         replace=options.pop("replace"),
         dry_run=options.pop("dry_run"),
         prefix=prefix,

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from kpacktools import commands
 from kpacktools.cli.options import emit, prefix_from, run_options, settings_from
 from kpacktools.errors import CallError
 from kpacktools.outputs.wheels import platform_tag
 from kpacktools.outputs.wheelset import DEFAULT_OVERLAY, WheelOptions
+from kpacktools.sizes import parse_size
+from kpacktools.wheelbuild import WheelRun, wheel
 
 EPILOG = """\b
 Examples:
@@ -98,6 +99,26 @@ Examples:
     default=None,
     help="Add the link manifest that rocm-sdk init reads.  [default: for _rocm_sdk_libraries]",
 )
+@click.option(
+    "--parts",
+    type=click.Choice(["engine"]),
+    help="Also split each device's content by engine: a wheel per engine, which the device's wheel requires.",
+)
+@click.option(
+    "--meta", metavar="DIST", help="Also build a wheel without files that has an extra for each device."
+)
+@click.option(
+    "--meta-from",
+    "meta_from",
+    multiple=True,
+    metavar="REPORT",
+    help="JSON report of another platform's run, for the extras of --meta. May be repeated.",
+)
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    help="wheel-too-large for a wheel of more bytes: 100MB, 1GiB. An error with --strict.",
+)
 @click.option("--replace", is_flag=True, help="Replace wheels that exist with other content.")
 @click.option("--dry-run", is_flag=True, help="Check and plan; write nothing.")
 @run_options()
@@ -124,14 +145,18 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
         host=options["host"],
         devel_links=overlay == DEFAULT_OVERLAY if devel_links is None else devel_links,
     )
-    selected = commands.WheelRun(
+    selected = WheelRun(
         devices=options["devices"],
         artifacts=options["artifacts"],
         components=components,
         dry_run=options["dry_run"],
         replace=options["replace"],
         shards_file=options["shards_file"],
+        by_engine=options["parts"] == "engine",
+        meta=options["meta"],
+        meta_from=options["meta_from"],
+        max_size=None if options["max_size"] is None else parse_size("--max-size", options["max_size"]),
         prefix=prefix_from(options["artifacts"], components[0] if components else None, options["stage"]),
     )
-    report = commands.wheel(sources, dist, settings, wheel_options, selected)
+    report = wheel(sources, dist, settings, wheel_options, selected)
     return emit(report, options["shown"], settings)

@@ -79,6 +79,8 @@ def read_all(paths: Sequence[str], mapped: Mapping[str, str]) -> tuple[list[Desc
     """
     wanted: dict[tuple[str, str | None], None] = {}
     for path in paths:
+        if not os.path.lexists(path):
+            raise CallError(f"{path}: no such file or folder")
         if not os.path.isdir(path):
             wanted[path, mapped.get(os.path.realpath(path)) or name_of(path)] = None
             continue

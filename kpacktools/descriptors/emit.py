@@ -123,7 +123,7 @@ def _destination(out: str, written: Sequence[_Written]) -> tuple[str, list[_Writ
 
 
 def _header(item: Source, tree: str, *, exact: bool) -> Iterator[str]:
-    source = os.path.basename(os.path.abspath(tree))
+    source = "".join(c if c.isprintable() else "?" for c in os.path.basename(os.path.abspath(tree)))
     yield f"{item.artifact}: made by kpacktools {__version__} (artifacts emit) from {source}, " + counted(
         item.files, "file"
     )

@@ -213,11 +213,11 @@ def _literals(paths: Iterable[str]) -> tuple[str, ...]:
 def _bad_paths(components: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
     for stage, files in components.items():
         for path in files:
-            if _CONTROL.search(path):
-                shown = f"{stage}/{path}".encode("unicode_escape").decode("ascii")
+            whole = f"{stage}/{path}"
+            if _CONTROL.search(whole):
                 yield finding(
                     "bad-path",
-                    shown,
+                    whole.encode("unicode_escape").decode("ascii"),
                     "holds a control character or bytes that are not UTF-8, which no descriptor can spell",
                     "rename it",
                 )

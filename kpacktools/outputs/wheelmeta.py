@@ -25,6 +25,7 @@ from packaging.version import Version
 from kpacktools import __version__
 from kpacktools.errors import CallError
 from kpacktools.outputs.members import Member
+from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.zipformat import Packed
 
 __all__ = [
@@ -69,6 +70,8 @@ class WheelSpec:
     """METADATA as it stands, in place of one made of the fields above."""
     dist_info: tuple[tuple[str, bytes], ...] = ()
     """Further files of the dist-info folder, by their names in it: ``("entry_points.txt", b"...")``."""
+    provenance: Mapping[str, Provenance] | None = None
+    """Payload path -> what is known of it: becomes the SBOM. None writes none."""
     root_is_purelib: bool = False
 
 

@@ -13,8 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from packaging.version import Version
+
 from kpacktools.outputs.crew import Crew
 from kpacktools.outputs.members import GeneratedFiles, Member, check_names
+from kpacktools.outputs.sbom import SBOM_NAME, sbom_file
 from kpacktools.outputs.wheelmeta import (
     WheelSpec,
     dist_info_folder,
@@ -121,13 +124,20 @@ def _finish(draft: _Draft, writer: ZipWriter) -> WrittenWheel:
     files = [
         ("METADATA", draft.metadata),
         ("WHEEL", wheel_file(draft.spec, used_zlib=used_zlib)),
-        *sorted(draft.spec.dist_info),
+        *sorted((*draft.spec.dist_info, *_sbom(draft.spec, writer))),
     ]
     _append(writer, [(f"{draft.dist_info}/{name}", content) for name, content in files])
     _append(writer, [(f"{draft.dist_info}/RECORD", record_file(writer.rows, draft.dist_info))])
     size = writer.finish()
     packed = {row.name.decode(): row.packed for row in writer.rows}
     return WrittenWheel(draft.path, size, len(draft.spec.files), packed)
+
+
+def _sbom(spec: WheelSpec, writer: ZipWriter) -> list[tuple[str, bytes]]:
+    if spec.provenance is None:
+        return []
+    digests = {row.name.decode(): row.digest.hex() for row in writer.rows}
+    return [(SBOM_NAME, sbom_file(spec.distribution, str(Version(spec.version)), spec.provenance, digests))]
 
 
 def _append(writer: ZipWriter, files: Sequence[tuple[str, bytes]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -20,20 +20,25 @@ from kpacktools.checks.paths import resolve_link
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.outputs.members import Member
+from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.wheels import WheelSpec
 from kpacktools.planning.layouts import below_prefix
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.planning.selection import Input
 from kpacktools.targets import GENERIC, TargetTable
 
-__all__ = ["PlannedWheel", "WheelOptions", "installed_files", "wheel_specs"]
+__all__ = ["KnownFiles", "PlannedWheel", "WheelOptions", "installed_files", "specifier", "wheel_specs"]
 
+META: Final = "meta"
+"""The key of a wheel that holds extras and no content."""
 HOST_DISTRIBUTION: Final = "rocm-sdk-libraries"
 DEFAULT_OVERLAY: Final = "_rocm_sdk_libraries"
 _MAX_LINKS: Final = 40
 """Links followed before a chain counts as a loop; what Linux does."""
 
 Installed = Mapping[str, PlannedFile]
+KnownFiles = Mapping[tuple[int, str], Provenance]
+"""(``id`` of a tree, path in it) -> what is known of that kpack or code object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +68,16 @@ class PlannedWheel:
     spec: WheelSpec
     is_bundle: bool = False
     """For a family or sub-family of processors."""
+    engine: str = ""
+    """The engine whose part of the device's content it is; empty for all of it."""
 
     @property
     def level(self) -> str:
         """What the wheel is for, in words."""
         if self.key == GENERIC:
             return "host"
+        if self.key == META:
+            return "extras for"
         return "family" if self.is_bundle else "processor"
 
     @property
@@ -82,11 +91,13 @@ def wheel_specs(
     options: WheelOptions,
     targets: TargetTable,
     installed: Callable[[], Installed],
+    known: KnownFiles | None = None,
 ) -> tuple[tuple[PlannedWheel, ...], tuple[Finding, ...]]:
     """The wheels of a set, and what is wrong with it.
 
     ``folders`` are those of an :class:`~kpacktools.planning.merge.OwnerLayout` plan; ``installed`` gives every
-    file of the inputs by its installed path, and is only called where links have to be followed.
+    file of the inputs by its installed path, and is only called where links have to be followed. ``known`` tells
+    what goes into the SBOMs.
 
     Raises :class:`~kpacktools.errors.CallError` for a version or a requirement that cannot be read.
     """
@@ -94,26 +105,16 @@ def wheel_specs(
         version = str(Version(options.version))
     except InvalidVersion:
         raise CallError(f"--version {options.version}: expected a version such as 7.15.0 (PEP 440)") from None
-    devices = [folder.key for folder in folders if folder.key != GENERIC and folder.files]
     found: list[Finding] = []
-    wheels = []
+    packed = [folder for folder in folders if folder.files and folder.key != GENERIC]
+    set_of = _Set(options, version, targets, tuple(dict.fromkeys(folder.key for folder in packed)))
+    wheels = [set_of.device(folder, _members(folder, options.overlay, installed, found)) for folder in packed]
+    if any("/" in folder.name for folder in packed):
+        wheels += [set_of.union(key, packed) for key in set_of.keys]
     for folder in folders:
-        is_host = folder.key == GENERIC
-        if not folder.files and not is_host:
-            continue
-        if is_host and options.host is None:
-            continue
-        spec = WheelSpec(
-            distribution=str(options.host) if is_host else f"{options.dist_prefix}-{folder.key}",
-            version=version,
-            tags=(f"py3-none-{options.platform_tag}",),
-            build_tag=options.build_tag,
-            requires=() if is_host else tuple(_requires(folder.key, devices, version, options, targets)),
-            summary="ROCm libraries without device code" if is_host else f"ROCm device code for {folder.key}",
-            files=tuple(_members(folder, options.overlay, installed, found)),
-            generated=_host_files(folder, options) if is_host else _devel_links(folder, version, options),
-        )
-        wheels.append(PlannedWheel(folder.key, spec, folder.key in targets.bundles))
+        if folder.key == GENERIC and options.host is not None:
+            wheels.append(set_of.host(folder, _members(folder, options.overlay, installed, found)))
+    wheels = [_with_provenance(wheel, known) for wheel in wheels]
     specs = [wheel.spec for wheel in wheels]
     if not wheels:
         found.append(
@@ -129,31 +130,107 @@ def wheel_specs(
     return tuple(wheels), tuple(found)
 
 
-def _pinned(name: str, version: str, pin: str) -> str:
-    """A requirement on a sibling: exactly this version, or any compatible release of its first two segments."""
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """What the wheels of one set have in common."""
+
+    options: WheelOptions
+    version: str
+    targets: TargetTable
+    keys: tuple[str, ...]
+    """The device keys that are built."""
+
+    def name(self, key: str, engine: str = "") -> str:
+        """The distribution of a device's wheel, or of one engine's part of it."""
+        return f"{self.options.dist_prefix}-{key}" + (f"-{canonicalize_name(engine)}" if engine else "")
+
+    def device(self, folder: PlannedFolder, members: Iterable[Member]) -> PlannedWheel:
+        """A device's wheel; or, where the folder is one engine's, that part."""
+        engine = folder.name.partition("/")[2]
+        requires = list(self._on_host(folder.key))
+        if not engine:
+            requires += self._on_parents(folder.key)
+        what = f"ROCm device code for {folder.key}" + (f": {engine}" if engine else "")
+        generated = _devel_links(folder, self.version, self.options)
+        return self._planned(
+            folder.key, self.name(folder.key, engine), requires, what, members, generated, engine
+        )
+
+    def union(self, key: str, folders: Iterable[PlannedFolder]) -> PlannedWheel:
+        """The device's own wheel where its content is in parts: it holds nothing and requires them."""
+        parts = [folder.name.partition("/")[2] for folder in folders if folder.key == key]
+        requires = [*self._on_host(key), *self._on_parents(key)]
+        requires += [f"{canonicalize_name(self.name(key, engine))}=={self.version}" for engine in parts]
+        return self._planned(key, self.name(key), requires, f"ROCm device code for {key}, in parts by engine")
+
+    def host(self, folder: PlannedFolder, members: Iterable[Member]) -> PlannedWheel:
+        """The wheel of the generic part."""
+        what = "ROCm libraries without device code"
+        name = str(self.options.host)
+        return self._planned(folder.key, name, (), what, members, _host_files(folder, self.options))
+
+    def _planned(
+        self,
+        key: str,
+        name: str,
+        requires: Iterable[str],
+        summary: str,
+        members: Iterable[Member] = (),
+        generated: tuple[tuple[str, bytes], ...] = (),
+        engine: str = "",
+    ) -> PlannedWheel:
+        spec = WheelSpec(
+            distribution=name,
+            version=self.version,
+            tags=(f"py3-none-{self.options.platform_tag}",),
+            build_tag=self.options.build_tag,
+            requires=tuple(requires),
+            summary=summary,
+            files=tuple(members),
+            generated=generated,
+        )
+        return PlannedWheel(key, spec, key in self.targets.bundles, engine)
+
+    def _pinned(self, name: str) -> str:
+        return canonicalize_name(name) + specifier(self.version, self.options.pin)
+
+    def _on_host(self, key: str) -> Iterator[str]:
+        if self.options.requires is None:
+            yield self._pinned(self.options.host or HOST_DISTRIBUTION)
+        for template in self.options.requires or ():
+            if "{key}" in template and key in self.targets.bundles:
+                continue  # a template that names the key speaks of processors, not of families
+            text = template.replace("{version}", self.version).replace("{key}", key)
+            try:
+                yield str(Requirement(text))
+            except InvalidRequirement as error:
+                reason = " ".join(str(error).split())
+                raise CallError(f"--requires {template}: {text!r} is no requirement: {reason}") from None
+
+    def _on_parents(self, key: str) -> Iterator[str]:
+        for parent in self.targets.parents.get(key, ()):
+            if parent in self.keys:
+                yield self._pinned(self.name(parent))
+
+
+def specifier(version: str, pin: str) -> str:
+    """How wheels of a set require one another: exactly this version, or any compatible release (without the local
+    label, of at least two segments: PEP 440)."""
     if pin == "exact":
-        return f"{name}=={version}"
+        return f"=={version}"
     release = Version(version).release
-    return f"{name}~={'.'.join(map(str, (*release, 0)[: max(2, len(release))]))}"
+    return f"~={'.'.join(map(str, (*release, 0)[: max(2, len(release))]))}"
 
 
-def _requires(
-    key: str, built: Sequence[str], version: str, options: WheelOptions, targets: TargetTable
-) -> Iterator[str]:
-    if options.requires is None:
-        yield _pinned(options.host or HOST_DISTRIBUTION, version, options.pin)
-    for template in options.requires or ():
-        if "{key}" in template and key in targets.bundles:
-            continue  # a template that names the key speaks of processors, not of families
-        text = template.replace("{version}", version).replace("{key}", key)
-        try:
-            yield str(Requirement(text))
-        except InvalidRequirement as error:
-            reason = " ".join(str(error).split())
-            raise CallError(f"--requires {template}: {text!r} is no requirement: {reason}") from None
-    for parent in targets.parents.get(key, ()):
-        if parent in built:
-            yield _pinned(str(canonicalize_name(f"{options.dist_prefix}-{parent}")), version, options.pin)
+def _with_provenance(wheel: PlannedWheel, known: KnownFiles | None) -> PlannedWheel:
+    if known is None or wheel.key == GENERIC:
+        return wheel
+    provenance = {
+        member.arcname: known[id(member.tree), member.path]
+        for member in wheel.spec.files
+        if (id(member.tree), member.path) in known
+    }
+    return replace(wheel, spec=replace(wheel.spec, provenance=provenance))
 
 
 def _members(
@@ -220,7 +297,8 @@ def _devel_links(folder: PlannedFolder, version: str, options: WheelOptions) -> 
         for file in folder.files
     ]
     document = json.dumps({"version": version, "links": links}, indent=1, ensure_ascii=False) + "\n"
-    return ((f"{options.overlay}/.devel_links/{folder.key}.json", document.encode()),)
+    name = folder.name.replace("/", "-")
+    return ((f"{options.overlay}/.devel_links/{name}.json", document.encode()),)
 
 
 def _open_requirements(specs: Sequence[WheelSpec], options: WheelOptions) -> Iterator[Finding]:

@@ -76,10 +76,15 @@ class FlatLayout:
 class OwnerLayout:
     """One part per package owner, for wheels: gfx942's holds ``gfx942:xnack+``, gfx1250's ``gfx1250-strict``."""
 
+    by_engine: bool = False
+    """One part per owner and engine, named ``<key>/<engine>``."""
+
     def part(self, artifact: Artifact, claim: Claim | None) -> Part:
         """The part of the claim's package owner."""
-        key = GENERIC if claim is None else claim.key.owner
-        return Part((), key, key)
+        if claim is None:
+            return Part((), GENERIC, GENERIC)
+        key = claim.key.owner
+        return Part((), f"{key}/{claim.engine}" if self.by_engine else key, key)
 
     def folder(self, artifact: Artifact, folder: str) -> str:
         """The folder below its stage prefix."""

@@ -174,9 +174,15 @@ def _archives(children: Iterable[os.DirEntry[str]], table: TargetTable) -> list[
     for child in children:
         stem = archive_stem(child.path)
         match = None if stem is None else _ARTIFACT_NAME.fullmatch(_basename(stem))
-        if match and child.is_file() and _is_key(match["key"], table) and not _is_artifact(stem or ""):
+        if match and child.is_file() and _is_key(match["key"], table) and not _has_folder(child.path):
             found.append(child.path)
     return found
+
+
+def _has_folder(archive: str) -> bool:
+    """True where the artifact directory lies beside that an archive stands for."""
+    stem = archive_stem(archive)
+    return stem is not None and _is_artifact(stem)
 
 
 def _is_key(suffix: str, table: TargetTable) -> bool:
@@ -197,7 +203,7 @@ def _strays(path: str, table: TargetTable) -> list[Finding]:
         name = child.name
         if is_staging_name(name) or name.endswith(CHECKSUM_SUFFIX):
             continue
-        if child.path in archives or _is_artifact(archive_stem(child.path) or ""):
+        if child.path in archives or _has_folder(child.path):
             continue
         if child.is_dir(follow_symlinks=False):
             if _is_artifact(child.path) or not any(files for _, _, files in os.walk(child.path)):

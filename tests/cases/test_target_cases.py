@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from builders import Build, code_object, contents, names, only
-from kpacktools.commands import MergeOptions, WheelRun, inspect, merge, split, wheel
+from kpacktools.commands import MergeOptions, inspect, merge, split
 from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
+from kpacktools.wheelbuild import WheelRun, wheel
 
 Maker = Callable[..., Build]
 

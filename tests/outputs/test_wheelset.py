@@ -12,12 +12,12 @@ from packaging.metadata import Metadata
 from packaging.utils import parse_wheel_filename
 
 from builders import Build, code_object, names
-from kpacktools.commands import WheelRun, wheel
 from kpacktools.errors import CallError
 from kpacktools.findings import Severity
 from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
 from kpacktools.reports.model import Report
+from kpacktools.wheelbuild import WheelRun, wheel
 
 Maker = Callable[..., Build]
 

@@ -1,0 +1,109 @@
+"""A wheel's software bill of materials: what device code is in it, and where that came from.
+
+CycloneDX 1.6 JSON in ``<dist-info>/sboms/`` (PEP 770). One component per kpack and per loose code object. Its identity
+comes from its content and its time from ``SOURCE_DATE_EPOCH``, so that a wheel with an SBOM stays reproducible.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from packaging.utils import canonicalize_name
+
+from kpacktools import __version__
+
+__all__ = ["SBOM_NAME", "Provenance", "sbom_file"]
+
+SBOM_NAME: Final = "sboms/kpacktools.cdx.json"
+"""Below the dist-info folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What is known about one kpack or loose code object."""
+
+    engine: str
+    target: str
+    shard: str
+    run: str | None = None
+    kernels: int | None = None
+    """Of an archive."""
+    lane: str | None = None
+    compilers: tuple[str, ...] = ()
+    """Known where the depth was content."""
+    build_id: str | None = None
+
+    def properties(self) -> list[dict[str, str]]:
+        """As CycloneDX properties, in a fixed order; what is not known is left out."""
+        values = (
+            ("engine", self.engine),
+            ("target", self.target),
+            ("kernels", None if self.kernels is None else str(self.kernels)),
+            ("lane", self.lane),
+            ("compilers", ", ".join(self.compilers) or None),
+            ("build_id", self.build_id),
+            ("shard", self.shard),
+            ("run", self.run),
+        )
+        return [{"name": f"kpacktools:{name}", "value": value} for name, value in values if value is not None]
+
+
+def sbom_file(
+    distribution: str, version: str, known: Mapping[str, Provenance], digests: Mapping[str, str]
+) -> bytes:
+    """The SBOM of one wheel.
+
+    ``known`` maps paths in the wheel to what is known of them, ``digests`` to their sha256 in hexadecimal.
+    """
+    name = str(canonicalize_name(distribution))
+    components = [_component(path, known[path], digests[path]) for path in sorted(known)]
+    document: dict[str, Any] = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": _serial(name, version, components),
+        "version": 1,
+        "metadata": {
+            **_timestamp(),
+            "tools": {"components": [{"type": "application", "name": "kpacktools", "version": __version__}]},
+            "component": {
+                "type": "library",
+                "bom-ref": f"pkg:pypi/{name}@{version}",
+                "name": name,
+                "version": version,
+                "purl": f"pkg:pypi/{name}@{version}",
+            },
+        },
+        "components": components,
+    }
+    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _component(path: str, known: Provenance, digest: str) -> dict[str, Any]:
+    return {
+        "type": "file",
+        "bom-ref": path,
+        "name": path,
+        "hashes": [{"alg": "SHA-256", "content": digest}],
+        "properties": known.properties(),
+    }
+
+
+def _serial(name: str, version: str, components: Iterable[Mapping[str, Any]]) -> str:
+    content = json.dumps([name, version, *components], sort_keys=True)
+    return uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=5).urn
+
+
+def _timestamp() -> dict[str, str]:
+    """Nothing unless ``SOURCE_DATE_EPOCH`` is set: the clock is not content."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch or not epoch.isdigit():
+        return {}
+    return {"timestamp": datetime.fromtimestamp(int(epoch), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}

@@ -1,0 +1,219 @@
+"""Building wheels: the ``wheel`` command as a function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from packaging.utils import canonicalize_name
+
+from kpacktools.commands import Run, start_run
+from kpacktools.errors import CallError
+from kpacktools.findings import Finding, Severity, finding
+from kpacktools.outputs.metawheel import built_wheel, meta_spec, read_reports
+from kpacktools.outputs.sbom import Provenance
+from kpacktools.outputs.staging import stage
+from kpacktools.outputs.wheels import WrittenWheel, wheel_filename, write_wheels
+from kpacktools.outputs.wheelset import (
+    META,
+    KnownFiles,
+    PlannedWheel,
+    WheelOptions,
+    installed_files,
+    specifier,
+    wheel_specs,
+)
+from kpacktools.pipeline import Checks, Settings, conclude, plan
+from kpacktools.planning.exceptions import Exceptions
+from kpacktools.planning.layouts import OwnerLayout
+from kpacktools.planning.selection import Selection
+from kpacktools.reports.model import OutputReport, Report
+from kpacktools.reports.text import human_size
+from kpacktools.trees.shards import Prefix
+
+__all__ = ["WheelRun", "wheel"]
+
+_NAMED_AT_MOST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WheelRun:
+    """What the wheel command selects, beyond the options of the set."""
+
+    devices: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    components: tuple[str, ...] = ("lib",)
+    dry_run: bool = False
+    replace: bool = False
+    prefix: Prefix = field(default_factory=Prefix)
+    shards_file: str | None = None
+    by_engine: bool = False
+    """A wheel per engine, which the device's wheel requires."""
+    meta: str | None = None
+    """Distribution of a wheel with an extra for each device."""
+    meta_from: tuple[str, ...] = ()
+    """Reports of other platforms' runs."""
+    max_size: int | None = None
+    """Bytes that no wheel should exceed."""
+
+
+def wheel(
+    sources: Sequence[str],
+    dist: str,
+    settings: Settings,
+    options: WheelOptions,
+    selected: WheelRun = WheelRun(),
+) -> Report:
+    """Build device wheels, one per package owner, into the folder ``dist``.
+
+    Raises :class:`~kpacktools.errors.CallError`.
+    """
+    run = start_run("wheel", sources, settings, selected.prefix, selected.shards_file)
+    run.refuse_nested(dist)
+    options = replace(options, external=(*options.external, *settings.policy.external))
+    others = read_reports(selected.meta_from)
+    if refused := run.refused():
+        return refused
+    selection = Selection(
+        devices=tuple(run.targets.device(text) for text in selected.devices),
+        parents=True,
+        artifacts=frozenset(selected.artifacts),
+        components=frozenset(selected.components),
+        generic=options.host is not None,
+        none_expected=settings.policy.none_expected,
+    )
+    exceptions = Exceptions(foreign=settings.policy.foreign, generic=settings.policy.generic)
+    layout = OwnerLayout(by_engine=selected.by_engine)
+    planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions)
+    checks = run.check()
+    wheels, findings = wheel_specs(
+        planned.folders, options, run.targets, lambda: installed_files(run.inputs), _known_files(run, checks)
+    )
+    report = run.report(checks, replace(planned, findings=planned.findings + findings))
+    if not report.ok:
+        return report
+    try:
+        names = [wheel_filename(item.spec) for item in wheels]
+        if selected.meta is not None:
+            ours = [built_wheel(w.key, n) for w, n in zip(wheels, names, strict=True) if _is_device(w)]
+            version = wheels[0].spec.version
+            pin = {version: specifier(version, options.pin)}
+            wheels += (PlannedWheel(META, meta_spec(selected.meta, version, [*ours, *others], pin)),)
+        if selected.dry_run:
+            outputs = tuple(_planned_wheel(dist, item) for item in wheels)
+            notes = (*report.notes, *map(_wheel_note, wheels))
+            return replace(report, outputs=outputs, notes=notes, dry_run=True)
+        return _write(dist, wheels, report, checks, settings, selected)
+    except ValueError as error:
+        raise CallError(f"these wheels cannot be made: {error}") from error
+    except OSError as error:
+        place = error.filename or dist
+        raise CallError(f"{place}: {error.strerror or error}; {dist} is as it was before") from error
+
+
+def _is_device(item: PlannedWheel) -> bool:
+    return item.key != "generic" and not item.engine
+
+
+def _write(
+    dist: str,
+    wheels: Sequence[PlannedWheel],
+    report: Report,
+    checks: Checks,
+    settings: Settings,
+    selected: WheelRun,
+) -> Report:
+    files = sum(len(item.spec.files) for item in wheels)
+    settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
+    with stage(dist) as staging:
+        specs = [item.spec for item in wheels]
+        written = write_wheels(specs, staging.root, jobs=settings.jobs, progress=settings.progress)
+        too_large = tuple(_too_large(dist, wheels, written, checks, selected.max_size))
+        if too_large:
+            report = conclude(replace(report, findings=report.findings + too_large), settings)
+            if not report.ok:
+                return report
+        states = staging.publish(replace=selected.replace)
+    return replace(
+        report,
+        outputs=tuple(
+            OutputReport(
+                path=os.path.join(dist, os.path.basename(done.path)),
+                kind="wheel",
+                key=item.key,
+                files=len(item.spec.files),
+                size=done.size,
+                state=states[os.path.basename(done.path)],
+            )
+            for item, done in zip(wheels, written, strict=True)
+        ),
+    )
+
+
+def _known_files(run: Run, checks: Checks) -> KnownFiles:
+    """What the checks found out about each kpack and loose code object, for the SBOMs."""
+    runs = {item.shard.name: item.shard.run for item in run.inputs}
+    known: dict[tuple[int, str], Provenance] = {}
+    for item in checks.bundles:
+        bundle = item.bundle
+        tree = id(bundle.artifact.tree)
+        about = Provenance(
+            engine=bundle.engine,
+            target=bundle.key.name,
+            shard=bundle.shard,
+            run=runs.get(bundle.shard),
+            lane=item.lane_name,
+            compilers=tuple(sorted(item.compilers)),
+            build_id=item.build_id,
+        )
+        for entry, summary in zip(bundle.files(".kpack"), item.kpacks, strict=True):
+            known[tree, entry.path] = replace(about, kernels=summary.kernels)
+        known.update({(tree, entry.path): about for entry in bundle.files(".co", ".hsaco")})
+    return known
+
+
+def _too_large(
+    dist: str,
+    wheels: Sequence[PlannedWheel],
+    written: Sequence[WrittenWheel],
+    checks: Checks,
+    limit: int | None,
+) -> Iterator[Finding]:
+    """``wheel-too-large``, with what makes the wheel large, by engine."""
+    if limit is None:
+        return
+    engines = {
+        (id(item.bundle.artifact.tree), entry.path): item.bundle.engine
+        for item in checks.bundles
+        for entry in item.bundle.entries
+    }
+    for item, done in zip(wheels, written, strict=True):
+        if done.size <= limit:
+            continue
+        sizes: dict[str, int] = {}
+        for member in item.spec.files:
+            engine = engines.get((id(member.tree), member.path), "generic")
+            sizes[engine] = sizes.get(engine, 0) + done.packed[member.arcname]
+        largest = sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0]))[:_NAMED_AT_MOST]
+        words = ", ".join(f"{engine} {human_size(size)}" for engine, size in largest)
+        yield finding(
+            "wheel-too-large",
+            os.path.join(dist, os.path.basename(done.path)),
+            f"has {done.size} bytes, more than the {limit} of --max-size; the largest contributors: {words}",
+            "--parts engine makes a wheel per engine; or ask the index for a larger limit",
+            severity=Severity.WARNING,
+        )
+
+
+def _wheel_note(item: PlannedWheel) -> str:
+    """A planned wheel's distribution, level and requirements."""
+    spec = item.spec
+    name = canonicalize_name(spec.distribution)
+    needs = f", requires {', '.join(spec.requires)}" if spec.requires else ""
+    return f"{name} {spec.version}: {item.level} {item.key}{needs}"
+
+
+def _planned_wheel(dist: str, item: PlannedWheel) -> OutputReport:
+    path = os.path.join(dist, wheel_filename(item.spec))
+    return OutputReport(path, "wheel", item.key, len(item.spec.files), item.size, "planned")

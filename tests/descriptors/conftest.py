@@ -1,0 +1,13 @@
+"""Fixtures of the descriptors' tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from descriptor_files import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
