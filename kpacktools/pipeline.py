@@ -133,6 +133,7 @@ def open_inputs(
                 name=entry.name or shard.name,
                 targets=shard.targets if entry.targets is None else entry.targets,
                 run=entry.run,
+                is_listed=entry.is_listed,
             )
         )
     names = [shard.name for shard in shards]

@@ -153,7 +153,7 @@ def _write(
 
 def _known_files(run: Run, checks: Checks) -> KnownFiles:
     """What the checks found out about each kpack and loose code object, for the SBOMs."""
-    runs = {item.shard.name: item.shard.run for item in run.inputs}
+    listed = {item.shard.name: item.shard for item in run.inputs if item.shard.is_listed}
     known: dict[tuple[int, str], Provenance] = {}
     for item in checks.bundles:
         bundle = item.bundle
@@ -161,8 +161,8 @@ def _known_files(run: Run, checks: Checks) -> KnownFiles:
         about = Provenance(
             engine=bundle.engine,
             target=bundle.key.name,
-            shard=bundle.shard,
-            run=runs.get(bundle.shard),
+            shard=bundle.shard if bundle.shard in listed else None,
+            run=listed[bundle.shard].run if bundle.shard in listed else None,
             lane=item.lane_name,
             compilers=tuple(sorted(item.compilers)),
             build_id=item.build_id,

@@ -31,7 +31,8 @@ class Provenance:
 
     engine: str
     target: str
-    shard: str
+    shard: str | None = None
+    """Where a shards file names it: a mere folder's name would make equal content differ."""
     run: str | None = None
     kernels: int | None = None
     """Of an archive."""

@@ -1,8 +1,8 @@
 """Writing wheels: several at once, reproducible, each byte of the payload read once.
 
 What a wheel is called and says is in :mod:`kpacktools.outputs.wheelmeta`, how its bytes are written in
-:mod:`kpacktools.outputs.zipwriter`. The order in the archive is theirs: payload first, dist-info after it,
-RECORD last.
+:mod:`kpacktools.outputs.zipset`. Payload comes first in the archive, the dist-info folder after it, RECORD
+last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from kpacktools.outputs.wheelmeta import (
     wheel_filename,
 )
 from kpacktools.outputs.zipformat import DEFLATED, STANDARD_LIMITS, ZipFormat, ZipLimits
-from kpacktools.outputs.zipwriter import ONE_SHOT, ZipWriter, write_members
+from kpacktools.outputs.zipset import write_members
+from kpacktools.outputs.zipwriter import ONE_SHOT, ZipWriter
 from kpacktools.progress import SILENT, Progress
 
 __all__ = [

@@ -1,12 +1,6 @@
-"""Writing ZIP files: every byte is read once, and hashed, checked and written in the same pass.
+"""Writing one ZIP file: every byte is read once, and hashed, checked and written in the same pass.
 
-What an archive holds depends on its members alone, never on threads or timing. Three kinds of members follow
-each other, each kind sorted by name:
-
-1. large ones that are stored: their sizes are known, hence their offsets, so that any thread can write any of
-   them at its place;
-2. very large ones that are deflated, block by block, so that memory stays bounded and all threads help;
-3. all others, packed in batches by any thread and appended in order.
+There are three ways for a member to come in, of which :mod:`kpacktools.outputs.zipset` chooses one.
 """
 
 from __future__ import annotations
@@ -16,7 +10,7 @@ import os
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from operator import attrgetter
@@ -26,11 +20,10 @@ from typing import Final, NamedTuple
 import deflate
 
 from kpacktools.outputs.crew import Crew, SharedDigest
-from kpacktools.outputs.members import BLOCK, Member, blocks, is_compressed, read, samples
+from kpacktools.outputs.members import BLOCK, Member, blocks, is_compressed, read
 from kpacktools.outputs.zipformat import DEFLATED, STORED, Packed, ZipFormat
-from kpacktools.progress import Progress
 
-__all__ = ["ONE_SHOT", "Batch", "ZipWriter", "write_members"]
+__all__ = ["AHEAD", "ONE_SHOT", "Batch", "Tick", "ZipWriter"]
 
 ONE_SHOT: Final = 16 << 20
 """The largest member that is deflated in one piece, by libdeflate; those above it go through zlib."""
@@ -41,9 +34,7 @@ its own 6 is 1.3 % smaller still, for an eighth more time."""
 _ZLIB_LEVEL: Final = 6
 _WINDOW: Final = 1 << 15
 """How far back a deflate stream refers (RFC 1951)."""
-_BATCH_SIZE: Final = 1 << 20
-_BATCH_COUNT: Final = 128
-_AHEAD: Final = 3 * ONE_SHOT
+AHEAD: Final = 3 * ONE_SHOT
 """Unpacked bytes that may be in work at once; they and their packed form are most of the memory used."""
 
 Tick = Callable[[int], None]
@@ -128,7 +119,7 @@ class ZipWriter:
             window = block[-_WINDOW:]
             digest.update(block)
             crc = deflate.crc32(block, crc)
-            if len(pending) > min(2 * crew.jobs, _AHEAD // (2 * BLOCK)):
+            if len(pending) > min(2 * crew.jobs, AHEAD // (2 * BLOCK)):
                 end = self._write(end, crew.result(pending.popleft()))
             tick(len(block))
         while pending:
@@ -192,113 +183,6 @@ class ZipWriter:
         with self._lock:
             os.lseek(file, position, os.SEEK_SET)
             return os.write(file, data)
-
-
-def write_members(
-    archives: Iterable[tuple[ZipWriter, Sequence[Member]]], crew: Crew, progress: Progress
-) -> Iterator[ZipWriter]:
-    """Write the members of several archives at once; their names have passed ``check_names``.
-
-    Yields each writer, in the order given, when its members are written: the caller can finish it while the
-    crew still works on others. Raises like :func:`kpacktools.outputs.members.read`.
-    """
-
-    def tick(size: int) -> None:
-        crew.check()
-        progress.advance(size=size)
-
-    layouts = [(writer, _lay_out(members)) for writer, members in archives]
-    storing = _submit_stored(layouts, crew, tick)
-    for writer, layout in layouts:
-        for member in layout.blockwise:
-            writer.deflate(member, crew, tick)
-            progress.advance(files=1)
-    _append_others(layouts, crew, progress)
-    for writer, _ in layouts:
-        for outcome in storing[writer]:
-            crew.result(outcome)
-            progress.advance(files=1)
-        yield writer
-
-
-class _Layout(NamedTuple):
-    stored: list[Member]
-    blockwise: list[Member]
-    others: list[Member]
-
-
-def _submit_stored(
-    layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, tick: Tick
-) -> dict[ZipWriter, list[Future[None]]]:
-    stores = [
-        (member, writer, writer.place(member)) for writer, layout in layouts for member in layout.stored
-    ]
-    # Places follow the order of names, work that of size: a large file begun last would keep all waiting.
-    stores.sort(key=lambda store: store[0].size, reverse=True)
-    outcomes: dict[ZipWriter, list[Future[None]]] = {writer: [] for writer, _ in layouts}
-    for member, writer, offset in stores:
-        store = partial(writer.store, member, offset, crew, tick)
-        outcomes[writer].append(crew.submit(store, long=True))
-    return outcomes
-
-
-def _append_others(layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, progress: Progress) -> None:
-    packing: deque[tuple[ZipWriter, int, Future[Batch]]] = deque()
-    ahead = 0
-
-    def append_first() -> int:
-        writer, size, outcome = packing.popleft()
-        batch = crew.result(outcome)
-        writer.append(batch)
-        progress.advance(files=len(batch.rows), size=size)
-        return size
-
-    for writer, layout in layouts:
-        for members in _batches(layout.others):
-            size = sum(member.size for member in members)
-            while packing and ahead + size > _AHEAD:
-                ahead -= append_first()
-            packing.append((writer, size, crew.submit(partial(writer.pack, members))))
-            ahead += size
-    while packing:
-        append_first()
-
-
-def _lay_out(members: Sequence[Member]) -> _Layout:
-    layout = _Layout([], [], [])
-    for member in sorted(members, key=attrgetter("arcname")):
-        if member.size <= BLOCK:
-            layout.others.append(member)
-        elif is_compressed(member.arcname):
-            layout.stored.append(member)
-        elif member.size <= ONE_SHOT:
-            layout.others.append(member)
-        elif _looks_compressed(member):
-            layout.stored.append(member)
-        else:
-            layout.blockwise.append(member)
-    return layout
-
-
-def _looks_compressed(member: Member) -> bool:
-    """True where samples of a very large file hardly shrink: deflating it all would take minutes in vain."""
-    pieces = list(samples(member, 8, 1 << 16))
-    before = sum(map(len, pieces))
-    after = sum(len(deflate.deflate_compress(piece, 1)) for piece in pieces)
-    return after > before - before // 32
-
-
-def _batches(members: Sequence[Member]) -> Iterator[list[Member]]:
-    batch: list[Member] = []
-    size = 0
-    for member in members:
-        if batch and (size + member.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
-            yield batch
-            batch, size = [], 0
-        batch.append(member)
-        size += member.size
-    if batch:
-        yield batch
 
 
 def _deflate_block(block: bytes, window: bytes, last: bool) -> bytes:

@@ -72,6 +72,8 @@ class Shard:
     """Part keys that the build was made for; empty where nothing says, and it owns what it holds."""
     run: str | None = None
     """The build run it came from, where a shards file says."""
+    is_listed: bool = False
+    """Named by a shards file: the name is more than that of some folder."""
     findings: tuple[Finding, ...] = ()
 
 

@@ -35,6 +35,7 @@ class ShardEntry:
     targets: frozenset[str] | None = None
     """Part keys; None where the entry says nothing."""
     run: str | None = None
+    is_listed: bool = False
 
 
 def read_shards_file(path: str, targets: TargetTable) -> tuple[ShardEntry, ...]:
@@ -71,6 +72,7 @@ def read_shards_file(path: str, targets: TargetTable) -> tuple[ShardEntry, ...]:
                 name=name,
                 targets=frozenset().union(*declared) if "targets" in item else None,
                 run=None if item.get("run") is None else str(item["run"]),
+                is_listed=True,
             )
         )
     return tuple(entries)

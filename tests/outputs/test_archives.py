@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from builders import Build, contents, only
+from builders import Build, contents
 from kpacktools.cli import run
 from kpacktools.errors import CallError
 from kpacktools.outputs import archives
 from kpacktools.outputs.archives import WrittenArchive, compare_archive, write_archives
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.trees.archive import open_archive
+from kpacktools.trees.decompress import decompressed
 from kpacktools.trees.directory import scan_directory
 from kpacktools.trees.spool import Spool
 
@@ -67,8 +68,6 @@ def digest(path: Path) -> str:
 
 def unpacked(path: Path) -> bytes:
     """The tar stream of an archive."""
-    from kpacktools.trees.decompress import decompressed
-
     with path.open("rb") as stream:
         return b"".join(decompressed(stream, "zst" if path.suffix == ".zst" else "xz"))
 
@@ -170,7 +169,9 @@ def test_the_tar_stream_is_that_of_every_version(inputs: Inputs, out: Path) -> N
         inputs.put(path)
     (inputs.root / "stage/link").symlink_to("t" * 120)
     (written,) = write_archives(out, [inputs.plan()], form="zst")
-    assert hashlib.sha256(unpacked(Path(written.path))).hexdigest() == "?"
+    assert hashlib.sha256(unpacked(Path(written.path))).hexdigest() == (
+        "fd99b83cef393827e2a4b0514b1aa9814129b43b29e8808cee211942ff1c7a1d"
+    )
 
 
 @pytest.mark.parametrize(("epoch", "time"), [("1700000000", 1700000000), ("-5", 0), ("", 0)])
@@ -262,7 +263,7 @@ def test_an_input_that_is_gone_stops_everything(inputs: Inputs, out: Path) -> No
     file = inputs.put("stage/a")
     folder = inputs.plan()
     file.unlink()
-    with pytest.raises(CallError, match="cannot read .*stage/a: No such file"):
+    with pytest.raises(CallError, match=r"cannot read .*stage/a: No such file"):
         write_archives(out, [folder], form="zst")
     assert not out.parent.exists()
 
@@ -543,7 +544,3 @@ def test_a_link_survives_both_ways(shards: Path, tmp_path: Path) -> None:
     assert kpacktools("merge", path, "-o", tmp_path / "merged") == 0
     links = [file for file in (tmp_path / "merged").rglob("*") if file.is_symlink()]
     assert [os.readlink(file) for file in links] == ["libhost.so"]
-
-
-def test_only_names_of_a_finding_are_told_once(shards: Path, tmp_path: Path) -> None:
-    assert only is not None

@@ -23,7 +23,7 @@ from packaging.version import Version
 
 from kpacktools import __version__
 from kpacktools.errors import CallError
-from kpacktools.outputs import zipwriter
+from kpacktools.outputs import zipset
 from kpacktools.outputs.wheelmeta import metadata_file, source_date_epoch
 from kpacktools.outputs.wheels import WheelSpec, WrittenWheel, platform_tag, wheel_filename, write_wheels
 from kpacktools.outputs.zipformat import STANDARD_LIMITS, ZipLimits
@@ -194,7 +194,7 @@ def test_wheel_file_names_tags_and_the_compressor(tmp_path: Path) -> None:
 def test_wheel_file_names_zlib_where_its_version_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zipwriter, "ONE_SHOT", 1 << 20)
+    monkeypatch.setattr(zipset, "ONE_SHOT", 1 << 20)
     monkeypatch.setattr("kpacktools.outputs.wheels.ONE_SHOT", 1 << 20)
     spec = replace(SPEC, files=tuple(memory_members({"a": bytes(2 << 20)})))
     assert b", zlib " in dist_info_of(write_one(tmp_path, spec), "WHEEL")

@@ -19,11 +19,12 @@ from member_files import PAYLOAD, folder_members, memory_members, write_files
 
 from kpacktools.errors import CallError
 from kpacktools.outputs import members as members_module
-from kpacktools.outputs import zipwriter
+from kpacktools.outputs import zipset
 from kpacktools.outputs.crew import Crew, SharedDigest
 from kpacktools.outputs.members import Member, check_names
 from kpacktools.outputs.zipformat import DEFLATED, STANDARD_LIMITS, STORED, Packed, ZipFormat, ZipLimits
-from kpacktools.outputs.zipwriter import ZipWriter, write_members
+from kpacktools.outputs.zipset import write_members
+from kpacktools.outputs.zipwriter import ZipWriter
 from kpacktools.progress import SILENT
 
 NOISE = random.Random(7).randbytes(400_000)
@@ -34,8 +35,8 @@ TEXT = b"".join(b"%d kernels for gfx942\n" % n for n in range(20_000))
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind of member in miniature: a file is large from 4 KiB, very large from 64 KiB."""
     monkeypatch.setattr(members_module, "BLOCK", 1 << 12)
-    monkeypatch.setattr(zipwriter, "BLOCK", 1 << 12)
-    monkeypatch.setattr(zipwriter, "ONE_SHOT", 1 << 16)
+    monkeypatch.setattr(zipset, "BLOCK", 1 << 12)
+    monkeypatch.setattr(zipset, "ONE_SHOT", 1 << 16)
 
 
 def write(
@@ -113,7 +114,7 @@ def test_what_does_not_shrink_is_stored(tmp_path: Path, size: int) -> None:
 def test_a_very_large_member_deflated_in_vain_is_stored_after_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zipwriter, "_looks_compressed", lambda member: False)
+    monkeypatch.setattr(zipset, "_looks_compressed", lambda member: False)
     [large, small] = write(tmp_path / "a.zip", memory_members({"a.dat": NOISE, "b": b"after"}))
     assert (large.method, large.packed) == (STORED, len(NOISE))
     assert small.offset == large.offset + 35 + len(NOISE)
@@ -134,9 +135,9 @@ def test_independent_blocks_make_one_deflate_stream(tmp_path: Path) -> None:
 
 def test_blocks_know_what_came_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members_module, "BLOCK", 1 << 15)
-    monkeypatch.setattr(zipwriter, "ONE_SHOT", 1 << 16)
+    monkeypatch.setattr(zipset, "ONE_SHOT", 1 << 16)
     repeating = NOISE[:30_000] * 8
-    monkeypatch.setattr(zipwriter, "_looks_compressed", lambda member: False)
+    monkeypatch.setattr(zipset, "_looks_compressed", lambda member: False)
     [row] = write(tmp_path / "a.zip", memory_members({"a": repeating}))
     assert row.method == DEFLATED
     assert row.packed < 40_000

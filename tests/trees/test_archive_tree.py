@@ -18,7 +18,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpacktools.trees import Entry, archive, decompress, tarstream
+from kpacktools.trees import Entry, Tree, archive, decompress, tarstream
 from kpacktools.trees.archive import OpenedArchive, archive_stem, open_archive
 from kpacktools.trees.directory import scan_directory
 from kpacktools.trees.spool import Spool
@@ -115,7 +115,7 @@ def test_an_archive_is_the_tree_of_its_folder(made: Archive, tmp_path: Path, nam
     (root / "stage/empty").mkdir()
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        archive.addfile(*[member(MANIFEST, b"stage\n")[0], io.BytesIO(b"stage\n")])
+        archive.addfile(member(MANIFEST, b"stage\n")[0], io.BytesIO(b"stage\n"))
         archive.add(root / "stage", "stage")
     found = opened(made.write(compress(stream.getvalue(), name), name))
     expected = scan_directory(str(root))
@@ -186,11 +186,11 @@ def test_a_stream_outlives_its_tree(made: Archive) -> None:
 
 
 def test_what_is_no_regular_file_cannot_be_opened(made: Archive) -> None:
-    found = opened(made.of(member("stage/link", kind=tarfile.SYMTYPE, link="a")))
+    tree: Tree = opened(made.of(member("stage/link", kind=tarfile.SYMTYPE, link="a"))).tree
     for path in ("stage/link", "stage", "stage/absent", MANIFEST):
         with pytest.raises(FileNotFoundError):
-            found.tree.open(path)
-    assert found.tree.local_path("stage/link") is None
+            tree.open(path)
+    assert tree.local_path("stage/link") is None
 
 
 def test_an_archive_that_changed_since_is_not_read(made: Archive) -> None:
@@ -343,7 +343,7 @@ def test_an_impossible_pax_size_is_refused(made: Archive, size: str) -> None:
 def test_pax_headers_for_all_members_count(made: Archive) -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", pax_headers={"comment": "made by hand"}) as archive:
-        archive.addfile(*[member(MANIFEST)[0]])
+        archive.addfile(member(MANIFEST)[0])
     assert opened(made.write(compress(stream.getvalue()))).findings == ()
 
 
