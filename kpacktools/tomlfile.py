@@ -38,7 +38,7 @@ def read_toml(path: str, schema: str, name: str) -> tuple[dict[str, Any] | None,
         data: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         return None, (finding(name, path, f"is not valid TOML: {error}"),)
-    return data, tuple(_finding(name, path, problem) for problem in manifests.problems(schema, data))
+    return data, tuple(_finding(name, path, schema, problem) for problem in manifests.problems(schema, data))
 
 
 def strings(value: object) -> tuple[str, ...]:
@@ -51,15 +51,20 @@ def strings(value: object) -> tuple[str, ...]:
     return tuple(item for item in items if isinstance(item, str) and item)
 
 
-def _finding(name: str, path: str, problem: Problem) -> Finding:
+def _finding(name: str, path: str, schema: str, problem: Problem) -> Finding:
     where = problem.path.removeprefix("$").removeprefix(".") or "the file"
     if not problem.found.startswith("'"):
         return finding(name, path, f"{where}: expected {problem.expected}, found {problem.found}")
     # A key that the schema does not know is the one problem whose found thing is in single quotes.
-    near = problem.expected if problem.expected.startswith("'") else ""
-    return finding(
-        name,
-        path,
-        f"{where}: unknown key {problem.found}" + (f"; near: {near.strip(chr(39))}" if near else ""),
-        f"did you mean {near}?" if near else "remove it: nothing reads it here",
-    )
+    key = problem.found.strip("'")
+    if problem.expected.startswith("'"):
+        near = problem.expected.strip("'")
+        return finding(name, path, f"{where}: unknown key {key!r}; near: {near}", f"did you mean {near!r}?")
+    tables = [table for table, rules in _tables(schema) if key in rules.get("properties", {})]
+    elsewhere = f" (it is a key of {' and of '.join(tables)})" if tables else ""
+    return finding(name, path, f"{where}: unknown key {key!r}{elsewhere}", "remove it: nothing reads it here")
+
+
+def _tables(schema: str) -> list[tuple[str, dict[str, Any]]]:
+    """The kinds of table that a schema defines."""
+    return list(manifests.load_schema(schema).get("$defs", {}).items())
