@@ -1,17 +1,22 @@
-"""What was measured, as a table and as JSON."""
+"""What was measured, as a table and as JSON. Run as a program, it turns JSON into docs/performance.md's table::
+
+python report.py FILE...
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from race import Result
 from workloads import Finished
 
-__all__ = ["as_json", "as_table"]
+__all__ = ["as_json", "as_markdown", "as_table"]
 
 _HEADINGS = ("", "wall", "least", "cpu", "memory", "ratio", "of cpu")
 
@@ -95,3 +100,27 @@ def _result(result: Result) -> dict[str, Any]:
         "peak_memory_bytes": [sample.memory for sample in result.samples],
         "wheel_bytes": result.size or None,
     }
+
+
+def as_markdown(races: Iterable[Mapping[str, Any]]) -> str:
+    """A table of all verdicts out of the ``races`` of :func:`as_json`."""
+    rows = ["| job | measured against | measured | asked for | |", "|---|---|--:|--:|---|"]
+    for race in races:
+        for verdict in race["verdicts"]:
+            limit = f"{'≥' if verdict['at_least'] else '≤'} {verdict['limit']:.2f}"
+            outcome = "ok" if verdict["ok"] else "**missed**"
+            rows.append(
+                f"| {race['title']} | {verdict['text']} | {verdict['value']:.2f} | {limit} | {outcome} |"
+            )
+    return "\n".join(rows) + "\n"
+
+
+def main(paths: Sequence[str]) -> None:
+    """Print the table of one or several files that ``run.py --json`` wrote."""
+    documents = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
+    unique = {race["title"]: race for document in documents for race in document["races"]}
+    print(as_markdown(unique.values()), end="")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

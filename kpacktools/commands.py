@@ -41,10 +41,10 @@ from kpacktools.policy import load_policy
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.resolving import Resolution, resolve_engine, resolve_hosts
 from kpacktools.targets import TargetTable, UnknownTargetError
-from kpacktools.trees.shards import Prefix
+from kpacktools.trees.shards import Prefix, Shard
 from kpacktools.trees.shardsfile import read_shards_file
 
-__all__ = ["MergeOptions", "Run", "inspect", "merge", "resolve", "split", "start_run"]
+__all__ = ["MergeOptions", "Run", "inspect", "merge", "resolve", "run_over", "split", "start_run"]
 
 LinkMode = Literal["auto", "hardlink", "copy"]
 
@@ -124,13 +124,19 @@ def start_run(
     *,
     any_depth: bool = False,
 ) -> Run:
-    registry = load_registry()
     targets = settings.policy.targets()
     entries = () if shards_file is None else read_shards_file(shards_file, targets)
     settings.progress.start(f"scanning {counted(len(paths) + len(entries), 'input')}")
     shards = open_inputs(paths, targets, prefix, entries=entries, any_depth=any_depth)
     if not shards:
         raise CallError(f"{command}: no input is named, neither as an argument nor in --shards FILE")
+    return run_over(command, shards, settings)
+
+
+def run_over(command: str, shards: Sequence[Shard], settings: Settings) -> Run:
+    """A run over shards that are open already."""
+    registry = load_registry()
+    targets = settings.policy.targets()
     return Run(command, settings, registry, targets, claim(shards, registry, targets, settings.policy))
 
 

@@ -107,8 +107,13 @@ _TABLE: Final = (
     Kind("fat-binary", I, "A host library still carries its device code."),
     Kind("plugin-shadowed", E, "A folder hides a hipDNN engine plugin of the same name."),
     # Wheels
+    Kind(
+        "wheel-record-invalid", E, "A wheel's RECORD and its members are not the same, or read differently."
+    ),
+    Kind("wheel-name-invalid", E, "A wheel's file name and what it says of itself are invalid or disagree."),
     Kind("wheel-shared-file", E, "Two wheels of one set own the same path."),
     Kind("wheel-too-large", W, "A wheel is larger than it may be."),
+    Kind("wheel-version-skew", W, "A wheel requires another version of one that lies beside it."),
     Kind("wheel-dependency-open", E, "A wheel requires a distribution that is neither built nor external."),
     # Plugins
     Kind("plugin-invalid", E, "A plugin cannot be loaded or breaks its contract."),

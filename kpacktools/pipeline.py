@@ -19,6 +19,7 @@ from kpacktools.checks.paths import check_names
 from kpacktools.checks.run import check_bundles
 from kpacktools.checks.sets import mixed_builds, shadowing_variants
 from kpacktools.checks.standalone import check_archive
+from kpacktools.checks.wheels import check_wheels, is_wheel
 from kpacktools.digests import digests_of
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding, sort_findings, with_severity
@@ -178,7 +179,9 @@ def unknown_targets(inputs: Iterable[Input]) -> tuple[Finding, ...]:
 
 def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, settings: Settings) -> Checks:
     """Check names, bundles and generic parts as deep as asked, on ``settings.jobs`` threads."""
-    found: list[Finding] = list(registry.findings)
+    wheels = check_wheels(inputs, settings.depth, targets, settings.jobs, settings.progress)
+    inputs = wheels.inputs
+    found: list[Finding] = [*registry.findings, *wheels.findings]
     bundles: list[Bundle] = []
     alone: list[CheckedBundle] = []
     for item in inputs:
@@ -201,7 +204,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
         for claimed in item.artifacts:
             artifact = claimed.artifact
             neutral = settings.policy.neutral_rule(artifact.name, artifact.component) is not None
-            if not (neutral or artifact.is_file):
+            if not (neutral or artifact.is_file or is_wheel(claimed)):
                 found += check_generic(claimed, settings.depth)
 
     if settings.depth >= Depth.TOC:
@@ -232,7 +235,8 @@ def _duplicates(copies: Counter[tuple[bytes, int]]) -> Duplicates:
 def policy_notes(inputs: Sequence[Input], checks: Checks, policy: Policy) -> list[str]:
     """The reasons of exceptions that let something through unchecked."""
     notes = []
-    for engine in sorted({item.bundle.engine for item in checks.bundles if item.bundle.handler == OPAQUE}):
+    unchecked = {item.bundle.engine for item in checks.bundles if item.bundle.handler == OPAQUE}
+    for engine in sorted(unchecked & set(policy.opaque)):
         notes.append(f"policy [engines.{engine}]: split by folder and not checked: {policy.opaque[engine]}")
     artifacts = {(c.artifact.name, c.artifact.component) for item in inputs for c in item.artifacts}
     for name, component in sorted(artifacts):

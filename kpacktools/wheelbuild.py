@@ -32,7 +32,7 @@ from kpacktools.reports.model import OutputReport, Report
 from kpacktools.reports.text import human_size
 from kpacktools.trees.shards import Prefix
 
-__all__ = ["WheelRun", "wheel"]
+__all__ = ["WheelRun", "finish", "wheel"]
 
 _NAMED_AT_MOST = 4
 
@@ -56,6 +56,8 @@ class WheelRun:
     """Reports of other platforms' runs."""
     max_size: int | None = None
     """Bytes that no wheel should exceed."""
+    kinds: frozenset[str] = frozenset()
+    """Kinds of device content that are packed; empty for all."""
 
 
 def wheel(
@@ -72,7 +74,6 @@ def wheel(
     run = start_run("wheel", sources, settings, selected.prefix, selected.shards_file)
     run.refuse_nested(dist)
     options = replace(options, external=(*options.external, *settings.policy.external))
-    others = read_reports(selected.meta_from)
     if refused := run.refused():
         return refused
     selection = Selection(
@@ -82,6 +83,7 @@ def wheel(
         components=frozenset(selected.components),
         generic=options.host is not None,
         none_expected=settings.policy.none_expected,
+        kinds=selected.kinds,
     )
     exceptions = Exceptions(foreign=settings.policy.foreign, generic=settings.policy.generic)
     layout = OwnerLayout(by_engine=selected.by_engine)
@@ -93,18 +95,36 @@ def wheel(
     report = run.report(checks, replace(planned, findings=planned.findings + findings))
     if not report.ok:
         return report
+    return finish(run, dist, wheels, report, checks, selected, options.pin)
+
+
+def finish(
+    run: Run,
+    dist: str,
+    wheels: Sequence[PlannedWheel],
+    report: Report,
+    checks: Checks,
+    selected: WheelRun,
+    pin: str = "exact",
+) -> Report:
+    """Write planned wheels (or, in a dry run, say what would be written) and add them to the report.
+
+    Raises :class:`~kpacktools.errors.CallError` where a wheel cannot be made or written; ``dist`` is then as before.
+    """
+    others = read_reports(selected.meta_from)
     try:
         names = [wheel_filename(item.spec) for item in wheels]
         if selected.meta is not None:
             ours = [built_wheel(w.key, n) for w, n in zip(wheels, names, strict=True) if _is_device(w)]
             version = wheels[0].spec.version
-            pin = {version: specifier(version, options.pin)}
-            wheels += (PlannedWheel(META, meta_spec(selected.meta, version, [*ours, *others], pin)),)
+            pins = {version: specifier(version, pin)}
+            meta = PlannedWheel(META, meta_spec(selected.meta, version, [*ours, *others], pins))
+            wheels = [*wheels, meta]
         if selected.dry_run:
             outputs = tuple(_planned_wheel(dist, item) for item in wheels)
             notes = (*report.notes, *map(_wheel_note, wheels))
             return replace(report, outputs=outputs, notes=notes, dry_run=True)
-        return _write(dist, wheels, report, checks, settings, selected)
+        return _write(dist, wheels, report, checks, run.settings, selected)
     except ValueError as error:
         raise CallError(f"these wheels cannot be made: {error}") from error
     except OSError as error:

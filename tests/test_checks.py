@@ -117,7 +117,7 @@ CASES: list[tuple[str, Put, set[str]]] = [
     ("a name with a colon", lambda s: s.put("a:b", "x"), {"unportable-name"}),
     ("a name with a final dot", lambda s: s.put("a./b", "x"), {"unportable-name"}),
     ("a reserved name", lambda s: s.put("aux.txt", "x"), {"unportable-name"}),
-    ("a long path", lambda s: s.put("d" * 100 + "/" + "f" * 110, "x"), {"path-too-long"}),
+    ("a long path", lambda s: s.put("d" * 100 + "/" + "f" * 130, "x"), {"path-too-long"}),
     ("names that differ in case", lambda s: (s.put("a/File", "x"), s.put("a/file", "y")), set()),
     ("a folder of configuration", lambda s: s.put("conf/gfx942/a.json", "{}"), {"target-named-folder"}),
     ("device code in such a folder", lambda s: s.put("conf/gfx942/a.bin", code_object("gfx942")),

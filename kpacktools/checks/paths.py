@@ -23,9 +23,9 @@ _CHARACTERS: Final = re.compile('[\x00-\x1f\x7f\\\\\ud800-\udfff:?*"<>|]')
 _RESERVED: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{name}{digit}" for name in ("com", "lpt") for digit in range(10)))
 )
-MAX_RELATIVE_PATH: Final = 200
-"""Characters of a path below its stage prefix. Windows' MAX_PATH is 260; an install root of 60 is common
-(``C:\\Users\\<name>\\AppData\\Local\\Programs\\Python\\Python312\\Lib\\site-packages`` alone takes about that)."""
+MAX_RELATIVE_PATH: Final = 225
+"""Characters of a path below its stage prefix. Windows' MAX_PATH is 260, and even the shortest common install root
+(``C:\\Python312\\Lib\\site-packages\\``) takes 31 of them."""
 
 
 def check_names(artifact: Artifact) -> Iterator[Finding]:

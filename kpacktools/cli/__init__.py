@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "merge": "Merge per-architecture builds into one set, losing and fusing nothing.",
     "wheel": "Build one wheel per device.",
     "artifacts": "Archive artifact directories, write and check their descriptors.",
+    "topology": "Check a build topology, draw it, and say what a release must hold.",
     "kpack": "List, extract or verify kpack archives.",
     "resolve": "Say which content the runtime would pick on a device, and why not.",
     "handlers": "List the engines that are known here, and where each handler comes from.",

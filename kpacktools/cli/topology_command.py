@@ -104,7 +104,9 @@ def graph_command(path: str, form: str | None, output: str | None) -> int:
     help="A target of the release: gfx942, a bundle key, or family:NAME. May be repeated.",
 )
 @click.option(
-    "--platform", type=click.Choice(["linux", "windows"]), help="Leave out artifacts that are not built there."
+    "--platform",
+    type=click.Choice(["linux", "windows"]),
+    help="Leave out artifacts that are not built there.",
 )
 @click.option("--policy", metavar="FILE", help="TOML file of further targets.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)

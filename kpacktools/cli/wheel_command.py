@@ -10,13 +10,16 @@ from kpacktools.cli.options import emit, prefix_from, run_options, settings_from
 from kpacktools.errors import CallError
 from kpacktools.outputs.wheels import platform_tag
 from kpacktools.outputs.wheelset import DEFAULT_OVERLAY, WheelOptions
+from kpacktools.planning.kinds import KINDS
 from kpacktools.sizes import parse_size
 from kpacktools.wheelbuild import WheelRun, wheel
+from kpacktools.wheelsplit import is_wheel, split_wheel
 
 EPILOG = """\b
 Examples:
   kpacktools wheel merged -o dist --version 7.15.0
   kpacktools wheel merged -o dist --version 7.15.0 --device gfx942 --dry-run
+  kpacktools wheel amd_aiter-0.1.7-py3-none-any.whl -o dist
   kpacktools wheel merged -o dist --version 7.15.0 --requires 'my-libs=={version}' --external my-libs"""
 
 
@@ -115,6 +118,20 @@ Examples:
     help="JSON report of another platform's run, for the extras of --meta. May be repeated.",
 )
 @click.option(
+    "--only",
+    "only",
+    multiple=True,
+    metavar="KEY",
+    help="With a wheel as SOURCE: make one wheel of the same name that keeps only this device's content.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(KINDS),
+    help="Pack only device content of this kind. May be repeated.",
+)
+@click.option(
     "--max-size",
     metavar="SIZE",
     help="wheel-too-large for a wheel of more bytes: 100MB, 1GiB. An error with --strict.",
@@ -125,12 +142,20 @@ Examples:
 def command(sources: tuple[str, ...], dist: str, version: str | None, **options: Any) -> int:
     """Build device wheels from SOURCE... (merged artifact directories, shards, or an install prefix) into DIST.
 
-    A wheel holds one device's content, to be installed beside the host's wheel.
+    A wheel holds one device's content, to be installed beside the host's wheel. A SOURCE may also be one wheel that
+    carries several devices: it is split into a host wheel of the same name and version, and device wheels.
     """
     settings = settings_from(options)
+    wheels = [source for source in sources if is_wheel(source)]
+    if wheels and (len(sources) > 1 or version is not None or options["shards_file"] is not None):
+        raise CallError(f"{wheels[0]} is a wheel: it is split alone, and keeps its name and version")
+    if options["only"] and not wheels:
+        raise CallError("--only is for a SOURCE that is a wheel; --device chooses which wheels are built")
+    if wheels:
+        report = split_wheel(wheels[0], dist, settings, _selected(options), options["only"])
+        return emit(report, options["shown"], settings)
     if version is None:
         raise CallError("--version is needed: the version that every wheel of the set gets, such as 7.15.0")
-    components = options["components"]
     overlay = options["overlay"].strip("/")
     devel_links = options["devel_links"]
     wheel_options = WheelOptions(
@@ -145,18 +170,24 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
         host=options["host"],
         devel_links=overlay == DEFAULT_OVERLAY if devel_links is None else devel_links,
     )
-    selected = WheelRun(
+    selected = _selected(options)
+    report = wheel(sources, dist, settings, wheel_options, selected)
+    return emit(report, options["shown"], settings)
+
+
+def _selected(options: dict[str, Any]) -> WheelRun:
+    components = options["components"]
+    return WheelRun(
         devices=options["devices"],
         artifacts=options["artifacts"],
         components=components,
         dry_run=options["dry_run"],
         replace=options["replace"],
+        prefix=prefix_from(options["artifacts"], components[0] if components else None, options["stage"]),
         shards_file=options["shards_file"],
         by_engine=options["parts"] == "engine",
         meta=options["meta"],
         meta_from=options["meta_from"],
         max_size=None if options["max_size"] is None else parse_size("--max-size", options["max_size"]),
-        prefix=prefix_from(options["artifacts"], components[0] if components else None, options["stage"]),
+        kinds=frozenset(options["kinds"]),
     )
-    report = wheel(sources, dist, settings, wheel_options, selected)
-    return emit(report, options["shown"], settings)

@@ -12,7 +12,7 @@ import sysconfig
 import zlib
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
@@ -70,6 +70,8 @@ class WheelSpec:
     """METADATA as it stands, in place of one made of the fields above."""
     dist_info: tuple[tuple[str, bytes], ...] = ()
     """Further files of the dist-info folder, by their names in it: ``("entry_points.txt", b"...")``."""
+    declared: Mapping[str, bytes] = field(default_factory=dict)
+    """Payload path -> the SHA-256 that its source declares; another one is an error."""
     provenance: Mapping[str, Provenance] | None = None
     """Payload path -> what is known of it: becomes the SBOM. None writes none."""
     root_is_purelib: bool = False

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from packaging.version import Version
 
+from kpacktools.errors import CallError
 from kpacktools.outputs.crew import Crew
 from kpacktools.outputs.members import GeneratedFiles, Member, check_names
 from kpacktools.outputs.sbom import SBOM_NAME, sbom_file
@@ -121,6 +122,7 @@ def _draft(spec: WheelSpec, folder: str) -> _Draft:
 
 
 def _finish(draft: _Draft, writer: ZipWriter) -> WrittenWheel:
+    _check_declared(draft.spec, writer)
     used_zlib = any(row.method == DEFLATED and row.size > ONE_SHOT for row in writer.rows)
     files = [
         ("METADATA", draft.metadata),
@@ -132,6 +134,16 @@ def _finish(draft: _Draft, writer: ZipWriter) -> WrittenWheel:
     size = writer.finish()
     packed = {row.name.decode(): row.packed for row in writer.rows}
     return WrittenWheel(draft.path, size, len(draft.spec.files), packed)
+
+
+def _check_declared(spec: WheelSpec, writer: ZipWriter) -> None:
+    """What a source declares of its files, against what was read: in the same pass that packed them."""
+    for row in writer.rows if spec.declared else ():
+        wanted = spec.declared.get(row.name.decode())
+        if wanted is not None and wanted != row.digest:
+            raise CallError(
+                f"{row.name.decode()}: its sha256 is {row.digest.hex()}, and the source's RECORD says {wanted.hex()}"
+            )
 
 
 def _sbom(spec: WheelSpec, writer: ZipWriter) -> list[tuple[str, bytes]]:

@@ -122,9 +122,15 @@ def plan_merge(
     keys = [claim.key for _, _, claim in claims_of(ordered)]
     notes = [
         *selection_notes(selection, ordered),
+        *_removal_notes(gathered),
         *foreign_notes(gathered.filtered_foreign, exceptions, keys),
     ]
     return Plan(folders, counts, tuple(found), tuple(notes))
+
+
+def _removal_notes(gathered: Gathered) -> Iterator[str]:
+    for engine, (files, size) in sorted(gathered.removed.items()):
+        yield f"filtered: {counted(files, 'file')} of {engine}, {size:,} bytes"
 
 
 @dataclass(slots=True)

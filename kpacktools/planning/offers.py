@@ -40,6 +40,8 @@ class Gathered:
     """Part -> destination folder -> offers in the order of the shards."""
     files_in: int = 0
     filtered: int = 0
+    removed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Engine -> files and bytes of device content that was not asked for."""
     filtered_foreign: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """(shard, engine, key) -> files that a policy filtered as foreign."""
 
@@ -62,6 +64,10 @@ def gather(inputs: Sequence[Input], layout: Layout, wanted: Wanted, exceptions: 
                 for claim, group in _grouped(claimed, folder, entries):
                     if not (take and wanted.claim(claim)):
                         gathered.filtered += len(group)
+                        if claim is not None:
+                            files, size = gathered.removed.get(claim.engine, (0, 0))
+                            size += sum(entry.size for entry in group)
+                            gathered.removed[claim.engine] = (files + len(group), size)
                         continue
                     foreign = False
                     if claim is not None and item.shard.targets:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.planning.claims import Claim, ClaimedArtifact
+from kpacktools.planning.kinds import kinds_of
 from kpacktools.targets import DeviceFilter, TargetKey, TargetTable
 from kpacktools.trees.shards import Artifact, Shard
 
@@ -32,6 +33,8 @@ class Selection:
     artifacts: frozenset[str] = frozenset()
     components: frozenset[str] = frozenset()
     generic: bool = True
+    kinds: frozenset[str] = frozenset()
+    """Kinds of device content (:data:`kpacktools.planning.kinds.KINDS`); empty for all."""
     none_expected: frozenset[str] | None = frozenset()
     """Devices (as asked for) that may match nothing; None allows it for all."""
 
@@ -56,6 +59,11 @@ class Wanted:
             key: not selection.devices or key in taken or (selection.parents and key.name in parents)
             for key in keys
         }
+        self._kinds: dict[Claim, str] = {}
+        if selection.kinds:
+            for item in inputs:
+                for claimed in item.artifacts:
+                    self._kinds.update(kinds_of(claimed))
 
     def artifact(self, artifact: Artifact) -> bool:
         """True where the artifact and its component are asked for."""
@@ -66,7 +74,10 @@ class Wanted:
 
     def claim(self, claim: Claim | None) -> bool:
         """True where content under the claim (None: generic content) is asked for."""
-        return self.selection.generic if claim is None else self._keys[claim.key]
+        if claim is None:
+            return self.selection.generic
+        kinds = self.selection.kinds
+        return self._keys[claim.key] and (not kinds or self._kinds.get(claim, "other") in kinds)
 
 
 def check_selection(selection: Selection, inputs: Sequence[Input]) -> Iterator[Finding]:

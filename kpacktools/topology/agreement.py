@@ -8,7 +8,7 @@ from typing import Final
 
 from kpacktools.descriptors.discovery import Found, Provided
 from kpacktools.descriptors.model import COMPONENTS, Component, Descriptor, name_of
-from kpacktools.findings import Finding, Severity, finding
+from kpacktools.findings import Finding, Severity, counted, finding
 from kpacktools.hookspecs import Handler
 from kpacktools.patterns import may_meet
 from kpacktools.topology.model import Artifact, Topology
@@ -17,15 +17,13 @@ from kpacktools.topology.rules import near_hint
 __all__ = ["check_descriptors", "check_provided", "check_types"]
 
 _ENGINE_CONTAINERS: Final = ("arch_content", "test_arch_content")
-_SHOWN: Final = 3
 
 
 def check_descriptors(topology: Topology, found: Found, mapped: Mapping[str, str]) -> Iterator[Finding]:
     """``topology-disagrees`` for descriptors of no artifact and artifacts without a descriptor.
 
-    Where the folder holds CMake files they say which descriptor is whose, and these are warnings, or errors where CMake
-    itself would stop. Without them a descriptor whose name is no artifact's may be any artifact's: then both are infos
-    that ask for ``--map``.
+    Where the folder holds CMake files they say which descriptor is whose, and these are warnings. Without them a
+    descriptor whose name is no artifact's may be any artifact's: then both are infos that ask for ``--map``.
     """
     said_by_cmake = {os.path.realpath(call.descriptor) for call in found.provided}
     described = {name for names in found.artifacts.values() for name in names}
@@ -45,15 +43,19 @@ def check_descriptors(topology: Topology, found: Found, mapped: Mapping[str, str
             )
         elif real not in said_by_cmake:  # else check_provided says it
             yield _unmatched(topology, found, path, missing)
-    for name in missing:
-        if not any(call.artifact == name for call in found.provided):
-            yield _without_descriptor(topology, found, name, unmatched)
+    if found.provided:
+        provided = {call.artifact for call in found.provided}
+        yield from (_not_provided(topology, name) for name in missing if name not in provided)
+    elif unmatched and missing:
+        yield _undecided(topology, missing, unmatched)
+    else:
+        yield from (_without_descriptor(topology, name) for name in missing)
 
 
 def _unmatched(topology: Topology, found: Found, path: str, missing: Sequence[str]) -> Finding:
     name = name_of(path)
     spelled = f"no artifact of {topology.path} is called {name}" if name else "its name says no artifact"
-    near = sorted(_similar(name or os.path.basename(os.path.dirname(path)), missing))
+    near = sorted(_similar(name, path, missing))
     example = f"--map {near[0] if near else 'NAME'}={path}"
     if found.provided:
         return _disagrees(
@@ -70,23 +72,26 @@ def _unmatched(topology: Topology, found: Found, path: str, missing: Sequence[st
     )
 
 
-def _without_descriptor(topology: Topology, found: Found, name: str, unmatched: Sequence[str]) -> Finding:
-    if found.provided:
-        return _disagrees(
-            topology.path,
-            f"artifacts.{name} has no descriptor, and no therock_provide_artifact call provides it",
-            Severity.WARNING,
-            "nothing will be in it: provide it, or take it out of the topology",
-        )
-    if unmatched:
-        shown = ", ".join(unmatched[:_SHOWN]) + (", ..." if len(unmatched) > _SHOWN else "")
-        return _disagrees(
-            topology.path,
-            f"artifacts.{name} has no descriptor of its name (of {len(unmatched)} descriptors nothing says whose they "
-            f"are: {shown})",
-            Severity.INFO,
-            f"say with --map {name}=FILE which one it is",
-        )
+def _not_provided(topology: Topology, name: str) -> Finding:
+    return _disagrees(
+        topology.path,
+        f"artifacts.{name} has no descriptor, and no therock_provide_artifact call provides it",
+        Severity.WARNING,
+        "nothing will be in it: provide it, or take it out of the topology",
+    )
+
+
+def _undecided(topology: Topology, missing: Sequence[str], unmatched: Sequence[str]) -> Finding:
+    return _disagrees(
+        topology.path,
+        f"{counted(len(missing), 'artifact')} without a descriptor of their name, and of "
+        f"{counted(len(unmatched), 'descriptor')} nothing says whose they are; the artifacts are {', '.join(missing)}",
+        Severity.INFO,
+        "say with --map NAME=FILE which descriptor is whose, or name a folder with the CMake files that do",
+    )
+
+
+def _without_descriptor(topology: Topology, name: str) -> Finding:
     return _disagrees(
         topology.path,
         f"artifacts.{name} has no descriptor",
@@ -95,11 +100,15 @@ def _without_descriptor(topology: Topology, found: Found, name: str, unmatched: 
     )
 
 
-def _similar(name: str, artifacts: Iterable[str]) -> Iterator[str]:
-    """Artifacts whose names end as ``name`` does, by whole words, or the reverse."""
-    low = name.lower()
+def _similar(name: str | None, path: str, artifacts: Iterable[str]) -> Iterator[str]:
+    """Artifacts whose names end as ``name`` does by whole words, or the reverse; without a name, those that a folder
+    above the descriptor is called after."""
+    folders = os.path.abspath(path).split(os.sep)
     for artifact in artifacts:
-        if artifact.endswith(f"-{low}") or low.endswith(f"-{artifact}") or artifact == low:
+        if name is None:
+            if artifact in folders:
+                yield artifact
+        elif artifact.endswith(f"-{name.lower()}") or name.lower().endswith(f"-{artifact}"):
             yield artifact
 
 

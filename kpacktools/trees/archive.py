@@ -188,7 +188,7 @@ class _Index:
                 self._add(path, member)
         if not has_manifest:
             raise ArchiveError(f"it holds no {MANIFEST_NAME}")
-        for path in self._folders & self._entries.keys():
+        for path in sorted(self._folders & self._entries.keys()):
             self._fault("archive-invalid", f"holds {path!r} both as a folder and as something else")
 
     def folders(self) -> dict[str, Sequence[Entry]]:

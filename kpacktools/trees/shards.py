@@ -1,25 +1,27 @@
 """Shards: what one build left, as artifact directories over trees.
 
 A path that a user gives is opened here as one shard: a folder of artifact directories or archives, one of them, or
-an install prefix. ``inspect`` also takes folders above or inside these.
+an install prefix. ``inspect`` also takes folders above or inside these, and wheels, each of which is a shard.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
-from kpacktools.targets import TargetTable, UnknownTargetError
+from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
 from kpacktools.trees import Tree
 from kpacktools.trees.archive import MAX_MANIFEST, archive_stem, open_archive
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX
 from kpacktools.trees.directory import scan_directory
 from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
 from kpacktools.trees.spool import Spool
+from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel
 
 __all__ = ["Artifact", "Prefix", "Shard", "open_shard", "open_shards_below"]
 
@@ -91,7 +93,7 @@ def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> Shar
     children, strays = _children(path, table)
     if children:
         return _shard(path, children, table, strays)
-    below = _artifacts_below(path, table)
+    below = _find_below(path, table).artifacts
     if below:
         shards = sorted({os.path.dirname(folder) for folder in below})
         raise CallError(
@@ -104,8 +106,9 @@ def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> Shar
 def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> list[Shard]:
     """Open whatever lies at, above or around ``path``: what ``inspect`` looks at.
 
-    A folder above shards gives all of them; a path inside an artifact directory, or inside an engine's
-    container of an install prefix, gives that part of it with its true context.
+    A folder above shards and wheels gives all of them; a path inside an artifact directory, or inside an engine's
+    container of an install prefix, gives that part of it with its true context. Wheels among the files of an
+    install prefix are files of it.
 
     Raises :class:`~kpacktools.errors.CallError` when the path does not exist.
     """
@@ -113,6 +116,8 @@ def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) 
         raise CallError(f"{path}: no such file or folder")
     if os.path.isfile(path) and path.endswith(".json"):
         path = os.path.dirname(path) or "."  # a bundle manifest stands for its bundle
+    if path.endswith(WHEEL_SUFFIX) and os.path.isfile(path):
+        return [_wheel_shard(path, table, Spool())]
     outer = _enclosing_artifact(path)
     if outer is not None:
         root, within = outer
@@ -121,16 +126,18 @@ def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) 
         return [_shard(path, [path], table)]
     if not os.path.isdir(path):
         raise CallError(f"{path} is neither a folder nor a file that inspect reads")
-    below = _artifacts_below(path, table)
-    if below:
-        parents: dict[str, list[str]] = {}
-        for root in below:
-            parents.setdefault(path if root == path else os.path.dirname(root), []).append(root)
-        return [
-            _shard(parent, roots, table, _strays(parent, table) if parent not in roots else ())
-            for parent, roots in sorted(parents.items())
-        ]
-    return [_prefix_shard(path, prefix, table)]
+    below = _find_below(path, table)
+    if not (below.artifacts or below.is_for_wheels):
+        return [_prefix_shard(path, prefix, table)]
+    parents: dict[str, list[str]] = {}
+    for root in below.artifacts:
+        parents.setdefault(path if root == path else os.path.dirname(root), []).append(root)
+    shards = [
+        _shard(parent, roots, table, _strays(parent, table, below.wheels) if parent not in roots else ())
+        for parent, roots in sorted(parents.items())
+    ]
+    spool = Spool()
+    return shards + [_wheel_shard(wheel, table, spool) for wheel in below.wheels]
 
 
 def _require_folder(path: str) -> None:
@@ -196,8 +203,9 @@ def _is_key(suffix: str, table: TargetTable) -> bool:
     return True
 
 
-def _strays(path: str, table: TargetTable) -> list[Finding]:
-    """Whatever lies beside artifacts and belongs to none of them: it would be lost without a word."""
+def _strays(path: str, table: TargetTable, wheels: Collection[str] = ()) -> list[Finding]:
+    """Whatever lies beside artifacts and belongs to none of them: it would be lost without a word. ``wheels`` are
+    shards of their own."""
     found = []
     children = _listing(path)
     archives = _archives(children, table)
@@ -205,10 +213,12 @@ def _strays(path: str, table: TargetTable) -> list[Finding]:
         name = child.name
         if is_staging_name(name) or name.endswith(CHECKSUM_SUFFIX):
             continue
-        if child.path in archives or _has_folder(child.path):
+        if child.path in archives or child.path in wheels or _has_folder(child.path):
             continue
         if child.is_dir(follow_symlinks=False):
             if _is_artifact(child.path) or not any(files for _, _, files in os.walk(child.path)):
+                continue
+            if any(wheel.startswith(child.path + os.sep) for wheel in wheels):
                 continue
             if _ARTIFACT_NAME.fullmatch(name):
                 found.append(
@@ -234,23 +244,36 @@ def _strays(path: str, table: TargetTable) -> list[Finding]:
     return found
 
 
-def _artifacts_below(path: str, table: TargetTable) -> list[str]:
-    """Every artifact directory and archive at or below ``path``; artifact directories are not searched."""
-    found = []
+class _Below(NamedTuple):
+    """What lies at or below a folder."""
+
+    artifacts: list[str]
+    """Artifact directories and archives."""
+    wheels: list[str]
+    is_for_wheels: bool
+    """There are wheels, and every file lies in a folder that holds one: the folder is no install prefix."""
+
+
+def _find_below(path: str, table: TargetTable) -> _Below:
+    """Every artifact directory, archive and wheel at or below ``path``; artifact directories are not searched."""
+    artifacts: list[str] = []
+    wheels: list[str] = []
+    is_for_wheels = True
     pending = [path]
     while pending:
         where = pending.pop()
         if _is_artifact(where):
-            found.append(where)
+            artifacts.append(where)
             continue
         children = _listing(where)
-        found += _archives(children, table)
-        pending += [
-            child.path
-            for child in children
-            if child.is_dir(follow_symlinks=False) and not is_staging_name(child.name)
-        ]
-    return sorted(found)
+        artifacts += _archives(children, table)
+        folders = [child for child in children if child.is_dir(follow_symlinks=False)]
+        found = [child.path for child in children if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
+        wheels += found
+        if not found and len(folders) < len(children):
+            is_for_wheels = False
+        pending += [child.path for child in folders if not is_staging_name(child.name)]
+    return _Below(sorted(artifacts), sorted(wheels), is_for_wheels and bool(wheels))
 
 
 def _enclosing_artifact(path: str) -> tuple[str, str] | None:
@@ -299,7 +322,28 @@ def _shard(
     name = _basename(path)
     if len(roots) == 1 and (roots[0] == path or within):
         name = artifacts[0].suffix
-    return Shard(name, path, tuple(artifacts), frozenset(targets), None, tuple(found))
+    return Shard(name, path, tuple(artifacts), frozenset(targets), findings=tuple(found))
+
+
+def _wheel_shard(path: str, table: TargetTable, spool: Spool) -> Shard:
+    """A wheel as a shard: what it holds lies below the place of packages."""
+    opened = open_wheel(path, spool)
+    distribution = distribution_of(path)
+    key = _device_key(distribution, table)
+    artifact = Artifact(distribution, "wheel", key, (".",), opened.tree, mount="./")
+    targets = frozenset() if key == GENERIC else frozenset((key,))
+    return Shard(_basename(path), path, (artifact,), targets, findings=opened.findings)
+
+
+def _device_key(distribution: str, table: TargetTable) -> str:
+    """The target key that a distribution's name ends in, as that of a device wheel does, else ``generic``."""
+    _, found, tail = distribution.rpartition("-gfx")
+    for spelling in (f"gfx{tail}", f"gfx{tail}".replace("-", "_")) if found else ():
+        try:
+            return table.key(spelling).name
+        except UnknownTargetError:
+            continue
+    return GENERIC
 
 
 def _basename(path: str) -> str:

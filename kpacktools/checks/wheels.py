@@ -1,0 +1,744 @@
+"""Checks of wheels, whoever made them: their names, RECORD, places, device code, and several of them side by side.
+
+After the specifications "Binary distribution format", "Core metadata" and "Recording installed projects" (all on
+packaging.python.org). From depth toc on every compressed member is decompressed once, and at depth content every
+member is hashed; one that turns out to be damaged is reported and taken out of the tree, so that nobody who reads
+the wheel later stumbles over it.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import os
+import posixpath
+import re
+from base64 import urlsafe_b64encode
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from email.message import Message
+from email.parser import BytesHeaderParser
+from typing import Final, NamedTuple
+
+from packaging.metadata import InvalidMetadata, Metadata, RawMetadata, parse_email
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.tags import Tag, parse_tag
+from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from kpacktools import codeobject
+from kpacktools.checks.kernels import LOOSE, archive_finding
+from kpacktools.checks.references import some
+from kpacktools.findings import Finding, Severity, counted, finding
+from kpacktools.hookspecs import Depth
+from kpacktools.kpack import KpackError, read_toc
+from kpacktools.planning.claims import ClaimedArtifact
+from kpacktools.planning.selection import Input
+from kpacktools.progress import SILENT, Progress
+from kpacktools.targets import GENERIC, TargetKey, TargetTable, UnknownTargetError
+from kpacktools.trees import Entry
+from kpacktools.trees.wheel import WheelTree, distribution_of
+
+__all__ = ["CheckedWheels", "check_wheels", "is_wheel"]
+
+MAX_TEXT: Final = 4 << 20
+"""Bytes of METADATA or WHEEL that are read; a long README has a tenth of it."""
+MAX_RECORD: Final = 64 << 20
+"""Bytes of RECORD that are read."""
+MAX_TAGS: Final = 10_000
+"""Tags that a WHEEL file may expand to."""
+
+_DIST_INFO: Final = ".dist-info"
+_DATA: Final = ".data"
+_SCHEMES: Final = {"purelib": "", "platlib": "", "headers": "headers", "scripts": "bin", "data": "."}
+"""Scheme below ``.data/`` -> where it is installed: the place of packages (empty), or below the prefix."""
+_HASHES: Final = {"sha256": 43, "sha384": 64, "sha512": 86}
+"""What RECORD may use -> characters of a digest in base64 without padding."""
+_BASE64: Final = re.compile("[A-Za-z0-9_-]*")
+_UNHASHED: Final = ("RECORD", "RECORD.jws", "RECORD.p7s")
+_CHUNK_BYTES: Final = 4 << 20
+_CHUNK_FILES: Final = 256
+_NOUNS: Final = {"kpack": "kpack", "code-object": "code object"}
+_REQUIRED: Final = ("metadata_version", "name", "version")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedWheels:
+    """What checking wheels brought."""
+
+    inputs: tuple[Input, ...]
+    """All inputs, wheels without the members that cannot be read."""
+    findings: tuple[Finding, ...] = ()
+
+
+def check_wheels(
+    inputs: Sequence[Input],
+    depth: Depth,
+    targets: TargetTable,
+    jobs: int = 1,
+    progress: Progress = SILENT,
+) -> CheckedWheels:
+    """Check every wheel among the inputs on its own, and all of them together, on ``jobs`` threads.
+
+    ``archive-invalid``, ``bad-path``, ``case-collision``, ``wheel-name-invalid``, ``wheel-record-invalid``,
+    ``codeobject-target-mismatch``, ``target-mismatch``, ``device-code-in-generic`` (info: a wheel is installed as a
+    whole), ``wheel-shared-file`` and ``wheel-version-skew``.
+    """
+    wheels = [_Wheel(claimed) for item in inputs for claimed in item.artifacts if is_wheel(claimed)]
+    if not wheels:
+        return CheckedWheels(tuple(inputs))
+    entries = [entry for wheel in wheels for entry in wheel.tree.members.values()]
+    progress.start("reading wheels", files=len(entries), size=sum(entry.size for entry in entries))
+    found: list[Finding] = []
+    damaged: dict[int, set[str]] = {}
+    with ThreadPoolExecutor(jobs) as executor:
+        for wheel in wheels:
+            if not wheel.tree.members:
+                continue  # what is wrong with it was found when it was opened
+            looks = _look_at_members(wheel, depth, executor, progress)
+            found += _check_wheel(wheel, looks, depth, targets)
+            damaged[id(wheel.claimed)] = {path for path, look in looks.items() if look.fault}
+    found += _shared_files(wheels)
+    found += _version_skews(wheels)
+    return CheckedWheels(
+        tuple(
+            replace(
+                item,
+                artifacts=tuple(
+                    _without(claimed, damaged.get(id(claimed), ())) for claimed in item.artifacts
+                ),
+            )
+            for item in inputs
+        ),
+        tuple(found),
+    )
+
+
+def is_wheel(claimed: ClaimedArtifact) -> bool:
+    """True for an artifact that is checked here: its device code, too, is judged as that of a wheel."""
+    return isinstance(claimed.artifact.tree, WheelTree)
+
+
+def _without(claimed: ClaimedArtifact, paths: Collection[str]) -> ClaimedArtifact:
+    tree = claimed.artifact.tree
+    if not paths or not isinstance(tree, WheelTree):
+        return claimed
+    return replace(claimed, artifact=replace(claimed.artifact, tree=tree.without(paths)))
+
+
+class _FileName(NamedTuple):
+    """What the name of a wheel's file says."""
+
+    distribution: str
+    version: Version
+    build: BuildTag
+    tags: frozenset[Tag]
+    spelling: str
+    """The version as it is spelt."""
+
+
+class _Row(NamedTuple):
+    """One line of RECORD."""
+
+    path: str
+    digest: str
+    """``sha256=...``; may be empty."""
+    size: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wheel:
+    """A wheel and what it says of itself; None stands for what cannot be read."""
+
+    claimed: ClaimedArtifact
+    tree: WheelTree
+    name: _FileName | None
+    dist_info: str | None
+    """The name of its ``.dist-info`` folder."""
+    metadata: RawMetadata | None
+    unparsed: tuple[str, ...]
+    """Fields of METADATA that packaging does not know, or not in this form."""
+    about: Message | None
+    """The WHEEL file."""
+    rows: tuple[_Row, ...] | None
+    """The lines of RECORD."""
+
+    @property
+    def path(self) -> str:
+        return self.tree.label
+
+    @property
+    def distribution(self) -> str:
+        return distribution_of(self.path)
+
+    @property
+    def data_folder(self) -> str:
+        """The top-level folder whose subfolders are installed by scheme."""
+        return (self.dist_info or "").removesuffix(_DIST_INFO) + _DATA
+
+    def where(self, path: str) -> str:
+        return self.claimed.artifact.where(path)
+
+    def version(self) -> Version | None:
+        """The version, by the file name, else by METADATA."""
+        if self.name is not None:
+            return self.name.version
+        return _version((self.metadata or {}).get("version", ""))
+
+    def requirements(self) -> Iterator[Requirement]:
+        """What METADATA requires, as far as it can be read."""
+        for text in (self.metadata or {}).get("requires_dist", ()):
+            try:
+                yield Requirement(text)
+            except InvalidRequirement:
+                continue  # reported among the fields of METADATA
+
+
+def _read_wheel(claimed: ClaimedArtifact, tree: WheelTree, found: list[Finding]) -> _Wheel:
+    """A wheel as far as it can be read; what cannot is noted in ``found``."""
+    distribution = distribution_of(tree.label)
+    name = _file_name(tree.label, found)
+    dist_info = _dist_info(tree, distribution, found)
+    metadata: RawMetadata | None = None
+    unparsed: Collection[str] = ()
+    about, rows = None, None
+    if dist_info is not None:
+        data = _own_file(tree, dist_info, "METADATA", MAX_TEXT, found)
+        if data is not None:
+            # The body is the README: nothing is checked in it, and older packaging stumbles over some.
+            metadata, unparsed = parse_email(data.replace(b"\r\n", b"\n").partition(b"\n\n")[0])
+        data = _own_file(tree, dist_info, "WHEEL", MAX_TEXT, found)
+        about = None if data is None else BytesHeaderParser().parsebytes(data)
+        rows = _record_rows(tree, dist_info, found)
+    return _Wheel(claimed, tree, name, dist_info, metadata, tuple(sorted(unparsed)), about, rows)
+
+
+def _file_name(path: str, found: list[Finding]) -> _FileName | None:
+    base = os.path.basename(path)
+    try:
+        distribution, version, build, tags = parse_wheel_filename(base)
+    except ValueError as error:
+        found.append(
+            finding(
+                "wheel-name-invalid",
+                path,
+                f"its file name is not that of a wheel: {error}",
+                "expected NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl",
+            )
+        )
+        return None
+    return _FileName(distribution, version, build, tags, base.split("-")[1])
+
+
+def _dist_info(tree: WheelTree, distribution: str, found: list[Finding]) -> str | None:
+    tops = dict.fromkeys(path.partition("/")[0] for path in tree.members if "/" in path)
+    folders = sorted(top for top in tops if top.endswith(_DIST_INFO))
+    if not folders:
+        found.append(
+            finding(
+                "archive-invalid",
+                tree.label,
+                "it holds no .dist-info folder, so nothing can install it",
+                "build it with a wheel builder, not as a plain ZIP file",
+            )
+        )
+        return None
+    if len(folders) > 1:
+        found.append(
+            finding(
+                "wheel-name-invalid",
+                tree.label,
+                f"it holds {len(folders)} .dist-info folders: {some(folders)}",
+                "build one wheel for each distribution",
+            )
+        )
+    own = [folder for folder in folders if canonicalize_name(folder.partition("-")[0]) == distribution]
+    return (own or folders)[0]
+
+
+def _own_file(
+    tree: WheelTree, dist_info: str, name: str, limit: int, found: list[Finding]
+) -> bytes | None:
+    """The content of a file of the ``.dist-info`` folder; None where it cannot be had."""
+    path = f"{dist_info}/{name}"
+    entry = tree.members.get(path)
+    if entry is None or entry.size > limit:
+        what = f"it holds no {name}" if entry is None else f"its {name} has {entry.size:,} bytes"
+        found.append(
+            finding(
+                "wheel-record-invalid" if name == "RECORD" else "wheel-name-invalid",
+                tree.label,
+                f"{what}; installers need it",
+                "build the wheel again",
+            )
+        )
+        return None
+    try:
+        return b"".join(tree.blocks(path))
+    except OSError as error:
+        found.append(_damaged(tree, path, str(error.strerror)))
+        return None
+
+
+def _record_rows(tree: WheelTree, dist_info: str, found: list[Finding]) -> tuple[_Row, ...] | None:
+    data = _own_file(tree, dist_info, "RECORD", MAX_RECORD, found)
+    if data is None:
+        return None
+    try:
+        lines = [line for line in csv.reader(io.StringIO(data.decode("utf-8"), newline="")) if line]
+        return tuple(_Row(path, digest, size) for path, digest, size in lines)
+    except (ValueError, csv.Error) as error:
+        found.append(
+            finding(
+                "wheel-record-invalid",
+                os.path.join(tree.label, dist_info, "RECORD"),
+                f"it cannot be read as CSV in UTF-8 with three columns: {error}",
+                "build the wheel again",
+            )
+        )
+        return None
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def _damaged(tree: WheelTree, path: str, reason: str) -> Finding:
+    return finding(
+        "archive-invalid", os.path.join(tree.label, path), reason, "fetch the wheel again, or build it again"
+    )
+
+
+class _Look(NamedTuple):
+    """What reading a member brought."""
+
+    kind: str | None = None
+    """``kpack`` or ``code-object``; None for all that is no device code."""
+    target: str | None = None
+    """What a code object was built for."""
+    digest: str | None = None
+    """Base64 by the algorithm that RECORD uses for it; None where it was not read whole."""
+    fault: str = ""
+    """Why it cannot be read."""
+
+
+def _look_at_members(
+    wheel: _Wheel, depth: Depth, executor: ThreadPoolExecutor, progress: Progress
+) -> dict[str, _Look]:
+    """Read members as far as the depth asks; none at depth layout."""
+    if depth < Depth.TOC:
+        return {}
+    algorithms = {row.path: row.digest.partition("=")[0] for row in wheel.rows or ()}
+    chunks: list[list[Entry]] = [[]]
+    size = 0
+    for entry in wheel.tree.members.values():
+        if size >= _CHUNK_BYTES or len(chunks[-1]) >= _CHUNK_FILES:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(entry)
+        size += entry.size
+
+    def look(chunk: Sequence[Entry]) -> list[_Look]:
+        return [_look_at(wheel.tree, entry.path, algorithms.get(entry.path), depth) for entry in chunk]
+
+    looks: dict[str, _Look] = {}
+    for chunk, results in zip(chunks, executor.map(look, chunks), strict=True):
+        looks.update(zip((entry.path for entry in chunk), results, strict=True))
+        progress.advance(files=len(chunk), size=sum(entry.size for entry in chunk))
+    return looks
+
+
+def _look_at(tree: WheelTree, path: str, algorithm: str | None, depth: Depth) -> _Look:
+    digest = hashlib.new(algorithm if algorithm in _HASHES else "sha256")
+    head = b""
+    whole = depth >= Depth.CONTENT
+    try:
+        for block in tree.blocks(path):
+            head = head or block[: codeobject.HEAD_SIZE]
+            if whole:
+                digest.update(block)
+            elif tree.is_stored(path):
+                break
+    except OSError as error:
+        return _Look(fault=str(error.strerror))
+    header = codeobject.probe(head)
+    encoded = urlsafe_b64encode(digest.digest()).rstrip(b"=").decode() if whole else None
+    return _Look(codeobject.kind(head), None if header is None else header.target_id, encoded)
+
+
+def _check_wheel(
+    wheel: _Wheel, looks: Mapping[str, _Look], depth: Depth, targets: TargetTable
+) -> Iterator[Finding]:
+    """Everything that is wrong with one wheel."""
+    yield from wheel.findings
+    yield from (_damaged(wheel, path, look.fault) for path, look in looks.items() if look.fault)
+    for message in (*_names_differ(wheel), *_metadata_faults(wheel), *_wheel_faults(wheel)):
+        yield finding(
+            "wheel-name-invalid", wheel.path, message, "build the wheel again; do not rename or edit one"
+        )
+    yield from _milder_name_faults(wheel)
+    if wheel.rows is not None:
+        for message in _record_faults(wheel, wheel.rows, looks):
+            yield finding(
+                "wheel-record-invalid",
+                wheel.where(f"{wheel.dist_info}/RECORD"),
+                message,
+                "what changes a wheel has to write its RECORD again: `wheel unpack`, edit, `wheel pack`",
+            )
+    yield from _check_places(wheel)
+    yield from _check_device_code(wheel, looks, depth, targets)
+
+
+def _names_differ(wheel: _Wheel) -> Iterator[str]:
+    """Where the file name and what is inside say different names or versions."""
+    if wheel.name is None:
+        return
+    said = []
+    if wheel.dist_info is not None:
+        name, _, version = wheel.dist_info.removesuffix(_DIST_INFO).partition("-")
+        said.append((f"its folder {wheel.dist_info}", name, version))
+    if wheel.metadata is not None:
+        said.append(("its METADATA", wheel.metadata.get("name", ""), wheel.metadata.get("version", "")))
+    for what, name, version in said:
+        if canonicalize_name(name) != wheel.name.distribution or _version(version) != wheel.name.version:
+            yield (
+                f"{what} says {name or 'no name'} {version or 'without a version'}, its file name "
+                f"{wheel.name.distribution} {wheel.name.version}"
+            )
+
+
+def _metadata_faults(wheel: _Wheel) -> Iterator[str]:
+    """Fields of METADATA that do not follow its specification.
+
+    That a field is newer than the Metadata-Version is none: setuptools wrote License-File for years before 2.4.
+    """
+    if wheel.metadata is None:
+        return
+    metadata = Metadata.from_raw(wheel.metadata, validate=False)
+    for name in sorted({*_REQUIRED, *wheel.metadata}):
+        try:
+            getattr(metadata, name)
+        except InvalidMetadata as error:
+            yield f"its METADATA is invalid: {' '.join(str(error).split())}"
+
+
+def _wheel_faults(wheel: _Wheel) -> Iterator[str]:
+    """What is wrong with the WHEEL file, or otherwise there than in the file name."""
+    if wheel.about is None:
+        return
+    version = str(wheel.about.get("Wheel-Version", "")).strip()
+    if version.partition(".")[0] != "1":
+        yield f"its WHEEL file says Wheel-Version {version or '(nothing)'}, and installers know 1.0"
+    purelib = str(wheel.about.get("Root-Is-Purelib", "")).strip()
+    if purelib.lower() not in ("true", "false"):
+        yield f"its WHEEL file says Root-Is-Purelib {purelib or '(nothing)'}, expected true or false"
+    if wheel.name is None:
+        return
+    build = str(wheel.about.get("Build", "")).strip()
+    named = "".join(map(str, wheel.name.build))
+    if build != named:
+        yield f"its WHEEL file says build {build or '(none)'}, its file name {named or '(none)'}"
+    lines = [str(line).strip() for line in wheel.about.get_all("Tag", [])]
+    if sum(math.prod(part.count(".") + 1 for part in line.split("-")) for line in lines) > MAX_TAGS:
+        yield f"its WHEEL file expands to more than {MAX_TAGS:,} tags"
+        return
+    try:
+        tags = frozenset(tag for line in lines for tag in parse_tag(line))
+    except ValueError:
+        yield f"its WHEEL file holds a tag that cannot be read: {some(lines)}"
+        return
+    if tags != wheel.tags:
+        inside, outside = sorted(map(str, tags)), sorted(map(str, wheel.tags))
+        yield f"its WHEEL file says {some(inside) or 'no tag'}, its file name {some(outside)}"
+
+
+def _milder_name_faults(wheel: _Wheel) -> Iterator[Finding]:
+    """What installers put up with."""
+    messages = []
+    if wheel.name is not None and wheel.name.spelling != str(wheel.name.version):
+        messages.append(
+            f"its file name spells the version {wheel.name.spelling}, whose normal form is {wheel.name.version}"
+        )
+    if wheel.unparsed:
+        messages.append(f"its METADATA holds fields that no standard has so: {some(sorted(wheel.unparsed))}")
+    for message in messages:
+        yield finding(
+            "wheel-name-invalid",
+            wheel.path,
+            message,
+            "build the wheel with a current builder",
+            severity=Severity.WARNING,
+        )
+
+
+def _record_faults(wheel: _Wheel, rows: Sequence[_Row], looks: Mapping[str, _Look]) -> Iterator[str]:
+    """RECORD against the members, in both directions."""
+    members = wheel.tree.members
+    unhashed = {f"{wheel.dist_info}/{name}" for name in _UNHASHED}
+    listed = Counter(row.path for row in rows)
+    unlisted = [path for path in members if path not in listed and path not in unhashed]
+    if f"{wheel.dist_info}/RECORD" not in listed:
+        unlisted.append(f"{wheel.dist_info}/RECORD")
+    lists: dict[str, list[str]] = {
+        "it does not list {}": unlisted,
+        "it lists {} that the wheel lacks": [path for path in listed if path not in members],
+        "it lists {} more than once": [path for path, count in listed.items() if count > 1],
+    }
+    for row in rows:
+        fault = _row_fault(row, row.path in unhashed, members.get(row.path), looks.get(row.path, _Look()))
+        if fault is not None:
+            lists.setdefault(fault, []).append(row.path)
+    for message, paths in lists.items():
+        if paths:
+            yield message.format(counted(len(paths), "file")) + f": {some(sorted(set(paths)))}"
+
+
+def _row_fault(row: _Row, may_lack: bool, entry: Entry | None, look: _Look) -> str | None:
+    """What is wrong with one line of RECORD: a message with room for how many files share it."""
+    algorithm, _, digest = row.digest.partition("=")
+    if not row.digest:
+        return None if may_lack else "it has no digest of {}"
+    if algorithm not in _HASHES:
+        return f"it has {algorithm} digests, which are not allowed, of {{}}"
+    if len(digest) != _HASHES[algorithm] or not _BASE64.fullmatch(digest):
+        return f"it has {algorithm} digests that are not unpadded urlsafe base64 of {{}}"
+    if entry is None:
+        return None
+    if look.digest is not None and look.digest != digest:
+        return "it has digests that are not those of {}"
+    if row.size and row.size != str(entry.size):
+        return "it has sizes that are not those of {}"
+    return None
+
+
+def _installed(wheel: _Wheel, path: str) -> tuple[str, str] | None:
+    """Where a member is installed, as the root (empty for the place of packages) and the path below it; None
+    for one that installers refuse."""
+    top, _, rest = path.partition("/")
+    if not (rest and top.endswith(_DATA)):
+        return "", path
+    scheme, _, below = rest.partition("/")
+    if not below or scheme not in _SCHEMES or top != wheel.data_folder:
+        return None
+    root = _SCHEMES[scheme]
+    if root == "headers":
+        return f"headers/{wheel.distribution}", below
+    return ("prefix", posixpath.normpath(f"{root}/{below}")) if root else ("", below)
+
+
+def _data_folder(wheel: _Wheel) -> str:
+    return (wheel.dist_info or "").removesuffix(_DIST_INFO) + _DATA
+
+
+def _check_places(wheel: _Wheel) -> Iterator[Finding]:
+    """Members that are installed elsewhere than they read, and where two of them meet."""
+    refused = [path for path in wheel.tree.members if _installed(wheel, path) is None]
+    if refused and wheel.dist_info is not None:
+        yield finding(
+            "archive-invalid",
+            wheel.where(refused[0].partition("/")[0]),
+            f"installers refuse {counted(len(refused), 'file')} of it: {some(refused)}",
+            f"expected {wheel.data_folder}/ with {', '.join(sorted(_SCHEMES))} below it",
+        )
+    by_place: dict[tuple[str, str], list[str]] = {}
+    for path in wheel.tree.members:
+        place = _installed(wheel, path)
+        if place is not None:
+            by_place.setdefault((place[0], place[1].casefold()), []).append(path)
+    linux_only = _systems(wheel) == {"linux"}
+    for paths in by_place.values():
+        if len(paths) == 1:
+            continue
+        if len({_installed(wheel, path) for path in paths}) == 1:
+            yield finding(
+                "wheel-record-invalid",
+                wheel.where(paths[-1]),
+                f"is installed over another member: {some(paths)} have one place",
+                "keep one of them",
+            )
+        else:
+            yield finding(
+                "case-collision",
+                wheel.where(paths[-1]),
+                f"differs only in case from another member: {some(paths)}",
+                "rename one: on Windows and macOS one overwrites the other",
+                severity=Severity.WARNING if linux_only else None,
+            )
+
+
+def _systems(wheel: _Wheel) -> frozenset[str]:
+    """The operating systems that a wheel can be installed on; ``any`` for all."""
+    stems = (tag.platform.partition("_")[0].rstrip("0123456789") for tag in wheel.tags)
+    return frozenset("linux" if stem.endswith("linux") else stem for stem in stems)
+
+
+@dataclass(slots=True)
+class _DeviceCode:
+    """Unclaimed device code of one kind, for the same targets, judged alike."""
+
+    kind: str
+    targets: str
+    paths: list[str] = field(default_factory=list)
+
+
+def _check_device_code(
+    wheel: _Wheel, looks: Mapping[str, _Look], depth: Depth, targets: TargetTable
+) -> Iterator[Finding]:
+    """Device code for other devices than its place or the wheel's name says, and, in a wheel for any device, what
+    lies in no engine's place."""
+    own = None if wheel.key == GENERIC else targets.key(wheel.key)
+    for claim in wheel.claimed.claims():
+        if own is not None and not _fits(own, claim.key.name, targets):
+            yield finding(
+                "target-mismatch",
+                wheel.where(claim.root),
+                f"holds content for {claim.key}, and the wheel is named after {own}",
+                "build it into the wheel of its own target",
+            )
+    strays: dict[tuple[str, str, str], _DeviceCode] = {}
+    loose: dict[tuple[str, str], _DeviceCode] = {}
+    for folder, entries in wheel.tree.folders.items():
+        named = _named_key(wheel.claimed.named.get(folder, ""), targets) or own
+        for entry in wheel.claimed.generic(folder, entries):
+            look = looks.get(entry.path) or _Look(_kind_by_name(entry.path) if depth < Depth.TOC else None)
+            if look.kind is None or look.fault:
+                continue
+            built_for = [look.target] if look.target else []
+            if look.kind == "kpack" and depth >= Depth.TOC:
+                try:
+                    built_for = _kpack_targets(wheel.tree, entry)
+                except (KpackError, OSError) as error:
+                    yield archive_finding(wheel.where(entry.path), error)
+                    continue
+            text = ", ".join(built_for)
+            if named is not None and not all(_fits(named, target, targets) for target in built_for):
+                stray = strays.setdefault((look.kind, text, named.name), _DeviceCode(look.kind, text))
+                stray.paths.append(entry.path)
+            elif own is None:
+                loose.setdefault((look.kind, text), _DeviceCode(look.kind, text)).paths.append(entry.path)
+    for (kind, _, place), code in strays.items():
+        yield finding(
+            "target-mismatch" if kind == "kpack" else "codeobject-target-mismatch",
+            wheel.where(_common_folder(code.paths)),
+            f"{_described(code)} under {place}: {some(code.paths)}",
+            "a device would refuse or misread them: build them into the wheel of their own target",
+        )
+    for code in loose.values():
+        yield finding(
+            "device-code-in-generic",
+            wheel.where(_common_folder(code.paths)),
+            f"{_described(code)} in no engine's place: {some(code.paths)}",
+            "nothing to do where the wheel is installed as a whole; their own headers say which target they are for",
+            severity=Severity.INFO,
+        )
+
+
+def _described(code: _DeviceCode) -> str:
+    verb = "lies" if len(code.paths) == 1 else "lie"
+    built_for = f" for {code.targets}" if code.targets else ""
+    return f"{counted(len(code.paths), _NOUNS[code.kind])}{built_for} {verb}"
+
+
+def _named_key(folder: str, targets: TargetTable) -> TargetKey | None:
+    """The key that an unclaimed folder is named after."""
+    try:
+        return targets.key(posixpath.basename(folder)) if folder else None
+    except UnknownTargetError:
+        return None
+
+
+def _kind_by_name(path: str) -> str | None:
+    if path.endswith(".kpack"):
+        return "kpack"
+    return "code-object" if path.endswith(LOOSE) else None
+
+
+def _kpack_targets(tree: WheelTree, entry: Entry) -> list[str]:
+    with tree.open(entry.path) as stream:
+        toc = read_toc(stream, entry.size)
+    return sorted(toc.targets() | set(toc.gfx_arches))
+
+
+def _fits(key: TargetKey, target: str, targets: TargetTable) -> bool:
+    """True where content for ``target`` is of use in a wheel that is named after ``key``: its own, that of a
+    variant which the wheel carries too, and that of a family which the devices belong to."""
+    if targets.covers(key, target):
+        return True
+    try:
+        other = targets.key(target)
+    except UnknownTargetError:
+        return False
+    parents = targets.parents.get(key.base, ())
+    is_wider = other.is_bundle or other.base.endswith("-generic")
+    return other.owner == key.name or (
+        is_wider and any(targets.covers(targets.key(parent), target) for parent in parents)
+    )
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    return posixpath.commonpath([posixpath.dirname(path) for path in paths])
+
+
+def _shared_files(wheels: Iterable[_Wheel]) -> Iterator[Finding]:
+    """Paths that two distributions own which can be installed side by side."""
+    owners: dict[tuple[str, str], list[tuple[_Wheel, str]]] = {}
+    for wheel in wheels:
+        for path in wheel.tree.members:
+            place = _installed(wheel, path)
+            if place is not None:
+                owners.setdefault(place, []).append((wheel, path))
+    for shared in owners.values():
+        first, first_path = shared[0]
+        for other, path in shared[1:]:
+            if other.distribution != first.distribution and _meet(first, other):
+                yield finding(
+                    "wheel-shared-file",
+                    other.where(path),
+                    f"is in two distributions, {first.distribution} and {other.distribution}: uninstalling one "
+                    "breaks the other",
+                    "leave the file to one of them, which the other requires",
+                    sources=(first.where(first_path), other.where(path)),
+                )
+
+
+def _meet(first: _Wheel, second: _Wheel) -> bool:
+    """True where some operating system takes both wheels."""
+    ours, theirs = _systems(first), _systems(second)
+    return "any" in ours | theirs or not ours or not theirs or not ours.isdisjoint(theirs)
+
+
+def _version_skews(wheels: Sequence[_Wheel]) -> Iterator[Finding]:
+    """Wheels that require one which is there, but in no version that they would take."""
+    present: dict[str, dict[Version, str]] = {}
+    for wheel in wheels:
+        version = wheel.version()
+        if version is not None:
+            present.setdefault(wheel.distribution, {})[version] = wheel.path
+    for wheel in wheels:
+        wanted: dict[str, list[Requirement]] = {}
+        for requirement in wheel.requirements():
+            wanted.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+        for name, alternatives in wanted.items():
+            versions = present.get(name, {})
+            taken = any(
+                requirement.specifier.contains(version, prereleases=True)
+                for requirement in alternatives
+                for version in versions
+            )
+            if versions and not taken:
+                there = ", ".join(map(str, sorted(versions)))
+                asked = " or ".join(dict.fromkeys(str(r.specifier) for r in alternatives))
+                yield finding(
+                    "wheel-version-skew",
+                    wheel.path,
+                    f"requires {name} {asked}, and the one beside it is {there}",
+                    "build host and device wheels from one release, or pin them with --pin compatible",
+                    sources=(wheel.path, *(path for _, path in sorted(versions.items()))),
+                )
