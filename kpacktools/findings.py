@@ -123,7 +123,9 @@ _TABLE: Final = (
         E,
         "An artifact descriptor does not follow its format, or cannot mean what it says.",
     ),
-    Kind("descriptor-uncaptured", E, "A file belongs to no stage prefix of its artifact."),
+    Kind(
+        "descriptor-uncaptured", E, "A file belongs to no stage prefix, or to no component, of its artifact."
+    ),
     Kind("descriptor-overlap", E, "Descriptors capture two files for one installed path."),
     Kind("topology-invalid", E, "A build topology does not follow its format or contradicts itself."),
     Kind("topology-unknown-handler", E, "A topology splits with a handler that is not registered."),

@@ -55,12 +55,18 @@ def matches_any(patterns: Iterable[str], path: str) -> bool:
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """:func:`matches_any` for many paths: the patterns as one regular expression. False without patterns."""
-    expressions = [_expression(pattern) for pattern in patterns]
+    """:func:`matches_any` for many paths. False without patterns."""
+    plain: set[str] = set()
+    expressions = []
+    for pattern in patterns:
+        if "*" in pattern or "?" in pattern or pattern.endswith("/"):
+            expressions.append(f"(?:{_expression(pattern)})")
+        else:
+            plain.add(pattern)
     if not expressions:
-        return lambda path: False
-    whole = re.compile("|".join(f"(?:{expression})" for expression in expressions), re.DOTALL)
-    return lambda path: whole.fullmatch(path) is not None
+        return plain.__contains__
+    whole = re.compile("|".join(expressions), re.DOTALL)
+    return lambda path: path in plain or whole.fullmatch(path) is not None
 
 
 def may_meet(left: str, right: str) -> bool:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.generic import check_generic
@@ -44,6 +45,7 @@ from kpacktools.trees.single import is_kpack_file, kpack_shard
 __all__ = ["Checks", "Requirement", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
 
 
+ARCH_CONTENT: Final = "arch_content"
 OPAQUE_HANDLER = Handler()
 """Checks nothing but what the core checks of any bundle."""
 
@@ -294,6 +296,14 @@ def required(requirements: Iterable[Requirement], checks: Checks, registry: Regi
         for component in (None, item.bundle.artifact.component)
         for key in (item.bundle.key.name, item.bundle.key.base)
     }
+    # TheRock's word hipkernelprovider stands for all of arch_content, whatever engine the content is of.
+    present |= {
+        (component, ARCH_CONTENT, key)
+        for item in checks.bundles
+        if item.bundle.entries and any(ARCH_CONTENT in root.split("/") for root in item.bundle.roots)
+        for component in (None, item.bundle.artifact.component)
+        for key in (item.bundle.key.name, item.bundle.key.base)
+    }
     held = sorted(
         {f"{item.bundle.engine}:{item.bundle.key}" for item in checks.bundles if item.bundle.entries}
     )
@@ -342,6 +352,7 @@ def input_reports(inputs: Iterable[Input]) -> tuple[InputReport, ...]:
             targets=tuple(sorted(item.shard.targets)),
             files=sum(len(e) for c in item.artifacts for e in c.artifact.tree.folders.values()),
             size=sum(e.size for c in item.artifacts for f in c.artifact.tree.folders.values() for e in f),
+            artifacts=tuple(c.artifact for c in item.artifacts),
         )
         for item in sorted(inputs, key=lambda item: (item.shard.name, item.shard.path))
     )

@@ -81,7 +81,7 @@ def test_two_wheels_of_one_set_may_not_own_one_path(build: Maker, tmp_path: Path
     report = wheel(roots, str(tmp_path / "dist"), settings, WheelOptions("1.0", host="rocm-sdk-libraries"))
     found = only(report, "wheel-shared-file")
     assert found.path.endswith("/kernels_gfx942.kpack")
-    assert found.sources == ("rocm-sdk-libraries", "rocm-sdk-device-gfx942")
+    assert found.sources == ("rocm-sdk-device-gfx942", "rocm-sdk-libraries")
     assert not (tmp_path / "dist").exists()
 
 

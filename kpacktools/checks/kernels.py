@@ -11,7 +11,7 @@ import mmap
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
@@ -22,7 +22,7 @@ from kpacktools.kpack import KpackError, Toc, TocEntry
 from kpacktools.targets import TargetId, TargetKey, TargetTable, UnknownTargetError
 from kpacktools.trees import Entry, is_file
 
-__all__ = ["LOOSE", "Chunk", "Kernels", "archive_finding", "chunks_of", "read_chunk"]
+__all__ = ["LOOSE", "Chunk", "Collector", "Kernels", "archive_finding", "chunks_of", "read_chunk"]
 
 LOOSE: Final = (".co", ".hsaco")
 """Suffixes of code objects outside archives."""
@@ -35,6 +35,10 @@ _READ: Final = 1 << 20
 _ELF: Final = b"\x7fELF"
 
 Expectations = Mapping[tuple[str, "str | None"], Sequence[Expected]]
+
+Collector = Callable[[Bundle, str, "str | None", str, bytes], None]
+"""Told of each kernel that could be read, from any thread: its bundle, the tree path of its archive or file, its TOC
+key (None for a file), its target, and the sha256 of its (decompressed) bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,12 +120,15 @@ def _grouped(items: Sequence[Any], size_of: Any) -> Iterator[tuple[list[Any], in
         yield group, total
 
 
-def read_chunk(chunk: Chunk, targets: TargetTable) -> Kernels:
-    """Read a chunk's kernels. Safe to call from any thread; a broken kernel does not hide the others."""
+def read_chunk(chunk: Chunk, targets: TargetTable, collect: Collector | None = None) -> Kernels:
+    """Read a chunk's kernels. Safe to call from any thread; a broken kernel does not hide the others.
+
+    ``collect`` is told the digest of each, which is else only counted.
+    """
     result = Kernels()
     if chunk.archive is None:
         for entry in chunk.loose:
-            _read_loose(chunk, entry, targets, result)
+            _read_loose(chunk, entry, targets, result, collect)
         return result
     from kpacktools.kpack.reader import KpackReader
 
@@ -145,6 +152,8 @@ def read_chunk(chunk: Chunk, targets: TargetTable) -> Kernels:
                         )
                         previous = same
                     result.digests.append((digest, kernel.original_size))
+                    if collect is not None:
+                        collect(chunk.bundle, chunk.archive.path, key, target, digest)
                 except KpackError as error:
                     result.findings.append(archive_finding(where, error, key))
                     previous = None
@@ -174,7 +183,9 @@ def _key(targets: TargetTable, target: str) -> TargetKey | None:
         return None
 
 
-def _read_loose(chunk: Chunk, entry: Entry, targets: TargetTable, result: Kernels) -> None:
+def _read_loose(
+    chunk: Chunk, entry: Entry, targets: TargetTable, result: Kernels, collect: Collector | None
+) -> None:
     bundle = chunk.bundle
     place = _Place(bundle.artifact.where(entry.path), "it", bundle.key.name, bundle.key)
     result.count += 1
@@ -188,6 +199,8 @@ def _read_loose(chunk: Chunk, entry: Entry, targets: TargetTable, result: Kernel
         )
         return
     result.digests.append((digest, entry.size))
+    if collect is not None:
+        collect(bundle, entry.path, None, bundle.key.name, digest)
 
 
 def _pieces(stream: BinaryIO) -> Iterator[bytes]:

@@ -36,6 +36,7 @@ class HostFile:
     path: str
     """Below the stage prefix."""
     binary: HostBinary
+    in_wheel: bool = False
 
 
 class Archives:
@@ -89,7 +90,8 @@ def find_hosts(claimed: ClaimedArtifact) -> Iterator[HostFile]:
             except OSError as error:
                 raise CallError(f"cannot read {artifact.where(entry.path)}: {error.strerror}") from error
             if binary is not None and (binary.markers or binary.fat or binary.problems):
-                yield HostFile(artifact.where(entry.path), below_prefix(artifact, entry.path), binary)
+                path = below_prefix(artifact, entry.path)
+                yield HostFile(artifact.where(entry.path), path, binary, artifact.component == "wheel")
 
 
 def _may_be_host(entry: Entry) -> bool:
@@ -174,7 +176,8 @@ def _check_marker(
         host.where,
         f"its kernels ({marker.kernel_name}) are in no archive {who}; the loader looks for {some}",
         "install the archives that the split wrote beside the library, in .kpack/",
-        severity=Severity.WARNING if resolved else Severity.ERROR,
+        # A wheel on its own may be the host of device wheels that hold the archives.
+        severity=Severity.WARNING if resolved or (host.in_wheel and not wanted) else Severity.ERROR,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kpacktools.checks.bundles import CheckedBundle, Examined, conclude, examine
-from kpacktools.checks.kernels import Kernels, chunks_of, read_chunk
+from kpacktools.checks.kernels import Collector, Kernels, chunks_of, read_chunk
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.progress import Progress
 from kpacktools.targets import TargetTable
@@ -42,11 +42,12 @@ def check_bundles(
     targets: TargetTable,
     jobs: int,
     progress: Progress,
+    collect: Collector | None = None,
 ) -> tuple[tuple[CheckedBundle, ...], Counter[tuple[bytes, int]]]:
     """Check bundles as deep as asked.
 
     Returns them in the order given, and how often each kernel, as (sha256, bytes), occurs among all of them: empty
-    unless the depth is content.
+    unless the depth is content. Only then is ``collect`` told of kernels, too.
     """
     keys = Counter(base for base, _ in {(b.key.base, b.key.name) for b in bundles})
     results: dict[int, CheckedBundle] = {}
@@ -84,7 +85,7 @@ def check_bundles(
                     item = _Open(examining.pop(future), examined)
                     if depth >= Depth.CONTENT:
                         for chunk in chunks_of(examined.bundle, examined.tocs, examined.checked.expected):
-                            task = executor.submit(read_chunk, chunk, targets)
+                            task = executor.submit(read_chunk, chunk, targets, collect)
                             reading[task] = item
                             sizes[task] = chunk.size
                             item.waiting += 1

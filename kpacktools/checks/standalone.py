@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kpacktools.checks.bundles import CheckedBundle, Examined, conclude
-from kpacktools.checks.kernels import Kernels, archive_finding, chunks_of, read_chunk
+from kpacktools.checks.kernels import Collector, Kernels, archive_finding, chunks_of, read_chunk
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Checked, Depth
 from kpacktools.kpack import KpackError, Toc, read_toc
@@ -19,9 +19,16 @@ ENGINE = "kpack"
 
 
 def check_archive(
-    shard: Shard, artifact: Artifact, depth: Depth, targets: TargetTable
+    shard: Shard,
+    artifact: Artifact,
+    depth: Depth,
+    targets: TargetTable,
+    collect: Collector | None = None,
 ) -> tuple[list[CheckedBundle], list[Finding]]:
-    """The bundles of one archive file, by target, and what is wrong with it."""
+    """The bundles of one archive file, by target, and what is wrong with it.
+
+    ``collect`` is told of each kernel that is read, which none is unless the depth is content.
+    """
     (entry,) = (entry for entries in artifact.tree.folders.values() for entry in entries)
     where = artifact.where(entry.path)
     if depth < Depth.TOC:
@@ -41,7 +48,7 @@ def check_archive(
         if depth >= Depth.CONTENT:
             kernels = Kernels()
             for chunk in chunks_of(bundle, {entry.path: part}, ()):
-                kernels.add(read_chunk(chunk, targets))
+                kernels.add(read_chunk(chunk, targets, collect))
         result = conclude(examined, kernels, keep_keys=False)
         found += result.findings
         bundles.append(result)

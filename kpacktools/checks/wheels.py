@@ -19,7 +19,7 @@ from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from email.message import Message
 from email.parser import BytesHeaderParser
 from typing import Final, NamedTuple
@@ -63,7 +63,6 @@ _UNHASHED: Final = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _CHUNK_BYTES: Final = 4 << 20
 _CHUNK_FILES: Final = 256
 _NOUNS: Final = {"kpack": "kpack", "code-object": "code object"}
-_REQUIRED: Final = ("metadata_version", "name", "version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +87,33 @@ def check_wheels(
     ``codeobject-target-mismatch``, ``target-mismatch``, ``device-code-in-generic`` (info: a wheel is installed as a
     whole), ``wheel-shared-file`` and ``wheel-version-skew``.
     """
-    wheels = [_Wheel(claimed) for item in inputs for claimed in item.artifacts if is_wheel(claimed)]
+    found: list[Finding] = []
+    wheels = [
+        _read_wheel(claimed, tree, found)
+        for item in inputs
+        for claimed in item.artifacts
+        for tree in (claimed.artifact.tree,)
+        # Of a wheel without members all that is wrong was found when it was opened.
+        if isinstance(tree, WheelTree) and tree.members
+    ]
     if not wheels:
         return CheckedWheels(tuple(inputs))
     entries = [entry for wheel in wheels for entry in wheel.tree.members.values()]
     progress.start("reading wheels", files=len(entries), size=sum(entry.size for entry in entries))
-    found: list[Finding] = []
-    damaged: dict[int, set[str]] = {}
+    whole: dict[int, ClaimedArtifact] = {}
     with ThreadPoolExecutor(jobs) as executor:
         for wheel in wheels:
-            if not wheel.tree.members:
-                continue  # what is wrong with it was found when it was opened
             looks = _look_at_members(wheel, depth, executor, progress)
             found += _check_wheel(wheel, looks, depth, targets)
-            damaged[id(wheel.claimed)] = {path for path, look in looks.items() if look.fault}
-    found += _shared_files(wheels)
-    found += _version_skews(wheels)
-    return CheckedWheels(
-        tuple(
-            replace(
-                item,
-                artifacts=tuple(
-                    _without(claimed, damaged.get(id(claimed), ())) for claimed in item.artifacts
-                ),
-            )
-            for item in inputs
-        ),
-        tuple(found),
+            whole[id(wheel.claimed)] = _without_damaged(wheel, looks)
+    if len(wheels) > 1:
+        found += _shared_files(wheels)
+        found += _version_skews(wheels)
+    checked = tuple(
+        replace(item, artifacts=tuple(whole.get(id(claimed), claimed) for claimed in item.artifacts))
+        for item in inputs
     )
+    return CheckedWheels(checked, tuple(found))
 
 
 def is_wheel(claimed: ClaimedArtifact) -> bool:
@@ -123,11 +121,12 @@ def is_wheel(claimed: ClaimedArtifact) -> bool:
     return isinstance(claimed.artifact.tree, WheelTree)
 
 
-def _without(claimed: ClaimedArtifact, paths: Collection[str]) -> ClaimedArtifact:
-    tree = claimed.artifact.tree
-    if not paths or not isinstance(tree, WheelTree):
-        return claimed
-    return replace(claimed, artifact=replace(claimed.artifact, tree=tree.without(paths)))
+def _without_damaged(wheel: _Wheel, looks: Mapping[str, _Look]) -> ClaimedArtifact:
+    damaged = {path for path, look in looks.items() if look.fault}
+    if not damaged:
+        return wheel.claimed
+    artifact = replace(wheel.claimed.artifact, tree=wheel.tree.without(damaged))
+    return replace(wheel.claimed, artifact=artifact)
 
 
 class _FileName(NamedTuple):
@@ -170,6 +169,11 @@ class _Wheel:
     @property
     def path(self) -> str:
         return self.tree.label
+
+    @property
+    def tags(self) -> frozenset[Tag]:
+        """The tags of the file name; none where it cannot be read."""
+        return frozenset() if self.name is None else self.name.tags
 
     @property
     def distribution(self) -> str:
@@ -260,9 +264,7 @@ def _dist_info(tree: WheelTree, distribution: str, found: list[Finding]) -> str 
     return (own or folders)[0]
 
 
-def _own_file(
-    tree: WheelTree, dist_info: str, name: str, limit: int, found: list[Finding]
-) -> bytes | None:
+def _own_file(tree: WheelTree, dist_info: str, name: str, limit: int, found: list[Finding]) -> bytes | None:
     """The content of a file of the ``.dist-info`` folder; None where it cannot be had."""
     path = f"{dist_info}/{name}"
     entry = tree.members.get(path)
@@ -377,8 +379,7 @@ def _check_wheel(
     wheel: _Wheel, looks: Mapping[str, _Look], depth: Depth, targets: TargetTable
 ) -> Iterator[Finding]:
     """Everything that is wrong with one wheel."""
-    yield from wheel.findings
-    yield from (_damaged(wheel, path, look.fault) for path, look in looks.items() if look.fault)
+    yield from (_damaged(wheel.tree, path, look.fault) for path, look in looks.items() if look.fault)
     for message in (*_names_differ(wheel), *_metadata_faults(wheel), *_wheel_faults(wheel)):
         yield finding(
             "wheel-name-invalid", wheel.path, message, "build the wheel again; do not rename or edit one"
@@ -418,11 +419,15 @@ def _metadata_faults(wheel: _Wheel) -> Iterator[str]:
     """Fields of METADATA that do not follow its specification.
 
     That a field is newer than the Metadata-Version is none: setuptools wrote License-File for years before 2.4.
+    Nor is a newer minor version, which installers take.
     """
     if wheel.metadata is None:
         return
+    version = wheel.metadata.get("metadata_version", "")
+    if version.partition(".")[0] not in ("1", "2"):
+        yield f"its METADATA says Metadata-Version {version or '(nothing)'}, and installers know 1 and 2"
     metadata = Metadata.from_raw(wheel.metadata, validate=False)
-    for name in sorted({*_REQUIRED, *wheel.metadata}):
+    for name in sorted({"name", "version", *wheel.metadata} - {"metadata_version"}):
         try:
             getattr(metadata, name)
         except InvalidMetadata as error:
@@ -466,7 +471,7 @@ def _milder_name_faults(wheel: _Wheel) -> Iterator[Finding]:
         messages.append(
             f"its file name spells the version {wheel.name.spelling}, whose normal form is {wheel.name.version}"
         )
-    if wheel.unparsed:
+    if wheel.unparsed and _is_known(wheel.metadata):
         messages.append(f"its METADATA holds fields that no standard has so: {some(sorted(wheel.unparsed))}")
     for message in messages:
         yield finding(
@@ -476,6 +481,14 @@ def _milder_name_faults(wheel: _Wheel) -> Iterator[Finding]:
             "build the wheel with a current builder",
             severity=Severity.WARNING,
         )
+
+
+def _is_known(metadata: RawMetadata | None) -> bool:
+    """True for a version of METADATA whose fields packaging knows."""
+    try:
+        return metadata is not None and bool(Metadata.from_raw(metadata, validate=False).metadata_version)
+    except InvalidMetadata:
+        return False
 
 
 def _record_faults(wheel: _Wheel, rows: Sequence[_Row], looks: Mapping[str, _Look]) -> Iterator[str]:
@@ -533,10 +546,6 @@ def _installed(wheel: _Wheel, path: str) -> tuple[str, str] | None:
     return ("prefix", posixpath.normpath(f"{root}/{below}")) if root else ("", below)
 
 
-def _data_folder(wheel: _Wheel) -> str:
-    return (wheel.dist_info or "").removesuffix(_DIST_INFO) + _DATA
-
-
 def _check_places(wheel: _Wheel) -> Iterator[Finding]:
     """Members that are installed elsewhere than they read, and where two of them meet."""
     refused = [path for path in wheel.tree.members if _installed(wheel, path) is None]
@@ -579,13 +588,14 @@ def _systems(wheel: _Wheel) -> frozenset[str]:
     return frozenset("linux" if stem.endswith("linux") else stem for stem in stems)
 
 
-@dataclass(slots=True)
-class _DeviceCode:
-    """Unclaimed device code of one kind, for the same targets, judged alike."""
+class _DeviceCode(NamedTuple):
+    """What unclaimed device code has in common that is reported together."""
 
     kind: str
-    targets: str
-    paths: list[str] = field(default_factory=list)
+    targets: tuple[str, ...]
+    """What it was built for, as far as it says."""
+    place: TargetKey | None
+    """The key that the folder, else the wheel, is named after; None for a wheel for any device."""
 
 
 def _check_device_code(
@@ -593,7 +603,8 @@ def _check_device_code(
 ) -> Iterator[Finding]:
     """Device code for other devices than its place or the wheel's name says, and, in a wheel for any device, what
     lies in no engine's place."""
-    own = None if wheel.key == GENERIC else targets.key(wheel.key)
+    suffix = wheel.claimed.artifact.suffix
+    own = None if suffix == GENERIC else targets.key(suffix)
     for claim in wheel.claimed.claims():
         if own is not None and not _fits(own, claim.key.name, targets):
             yield finding(
@@ -602,48 +613,56 @@ def _check_device_code(
                 f"holds content for {claim.key}, and the wheel is named after {own}",
                 "build it into the wheel of its own target",
             )
-    strays: dict[tuple[str, str, str], _DeviceCode] = {}
-    loose: dict[tuple[str, str], _DeviceCode] = {}
+    unreadable: list[Finding] = []
+    for code, paths in _unclaimed_code(wheel, own, looks, depth, targets, unreadable).items():
+        folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
+        names = some([path[len(folder) + 1 if folder else 0 :] for path in paths])
+        what = counted(len(paths), _NOUNS[code.kind])
+        built_for = f" for {', '.join(code.targets)}" if code.targets else ""
+        verb = "lies" if len(paths) == 1 else "lie"
+        if code.place is not None and not all(_fits(code.place, t, targets) for t in code.targets):
+            yield finding(
+                "target-mismatch" if code.kind == "kpack" else "codeobject-target-mismatch",
+                wheel.where(folder),
+                f"{what}{built_for} {verb} under {code.place}: {names}",
+                "a device would refuse or misread them: build them into the wheel of their own target",
+            )
+        elif own is None:
+            yield finding(
+                "device-code-in-generic",
+                wheel.where(folder),
+                f"{what}{built_for} {verb} in no engine's place: {names}",
+                "nothing to do where the wheel is installed as a whole; a split goes by their own headers",
+                severity=Severity.INFO,
+            )
+    yield from unreadable
+
+
+def _unclaimed_code(
+    wheel: _Wheel,
+    own: TargetKey | None,
+    looks: Mapping[str, _Look],
+    depth: Depth,
+    targets: TargetTable,
+    unreadable: list[Finding],
+) -> dict[_DeviceCode, list[str]]:
+    """Device code that no handler claims; archives that cannot be read go to ``unreadable``."""
+    groups: dict[_DeviceCode, list[str]] = {}
     for folder, entries in wheel.tree.folders.items():
-        named = _named_key(wheel.claimed.named.get(folder, ""), targets) or own
+        place = _named_key(wheel.claimed.named.get(folder, ""), targets) or own
         for entry in wheel.claimed.generic(folder, entries):
-            look = looks.get(entry.path) or _Look(_kind_by_name(entry.path) if depth < Depth.TOC else None)
-            if look.kind is None or look.fault:
+            look = _Look(_kind_by_name(entry.path)) if depth < Depth.TOC else looks[entry.path]
+            if look.kind is None:
                 continue
-            built_for = [look.target] if look.target else []
+            built_for: tuple[str, ...] = (look.target,) if look.target else ()
             if look.kind == "kpack" and depth >= Depth.TOC:
                 try:
                     built_for = _kpack_targets(wheel.tree, entry)
                 except (KpackError, OSError) as error:
-                    yield archive_finding(wheel.where(entry.path), error)
+                    unreadable.append(archive_finding(wheel.where(entry.path), error))
                     continue
-            text = ", ".join(built_for)
-            if named is not None and not all(_fits(named, target, targets) for target in built_for):
-                stray = strays.setdefault((look.kind, text, named.name), _DeviceCode(look.kind, text))
-                stray.paths.append(entry.path)
-            elif own is None:
-                loose.setdefault((look.kind, text), _DeviceCode(look.kind, text)).paths.append(entry.path)
-    for (kind, _, place), code in strays.items():
-        yield finding(
-            "target-mismatch" if kind == "kpack" else "codeobject-target-mismatch",
-            wheel.where(_common_folder(code.paths)),
-            f"{_described(code)} under {place}: {some(code.paths)}",
-            "a device would refuse or misread them: build them into the wheel of their own target",
-        )
-    for code in loose.values():
-        yield finding(
-            "device-code-in-generic",
-            wheel.where(_common_folder(code.paths)),
-            f"{_described(code)} in no engine's place: {some(code.paths)}",
-            "nothing to do where the wheel is installed as a whole; their own headers say which target they are for",
-            severity=Severity.INFO,
-        )
-
-
-def _described(code: _DeviceCode) -> str:
-    verb = "lies" if len(code.paths) == 1 else "lie"
-    built_for = f" for {code.targets}" if code.targets else ""
-    return f"{counted(len(code.paths), _NOUNS[code.kind])}{built_for} {verb}"
+            groups.setdefault(_DeviceCode(look.kind, built_for, place), []).append(entry.path)
+    return groups
 
 
 def _named_key(folder: str, targets: TargetTable) -> TargetKey | None:
@@ -660,10 +679,10 @@ def _kind_by_name(path: str) -> str | None:
     return "code-object" if path.endswith(LOOSE) else None
 
 
-def _kpack_targets(tree: WheelTree, entry: Entry) -> list[str]:
+def _kpack_targets(tree: WheelTree, entry: Entry) -> tuple[str, ...]:
     with tree.open(entry.path) as stream:
         toc = read_toc(stream, entry.size)
-    return sorted(toc.targets() | set(toc.gfx_arches))
+    return tuple(sorted(toc.targets() | set(toc.gfx_arches)))
 
 
 def _fits(key: TargetKey, target: str, targets: TargetTable) -> bool:
@@ -680,10 +699,6 @@ def _fits(key: TargetKey, target: str, targets: TargetTable) -> bool:
     return other.owner == key.name or (
         is_wider and any(targets.covers(targets.key(parent), target) for parent in parents)
     )
-
-
-def _common_folder(paths: Sequence[str]) -> str:
-    return posixpath.commonpath([posixpath.dirname(path) for path in paths])
 
 
 def _shared_files(wheels: Iterable[_Wheel]) -> Iterator[Finding]:

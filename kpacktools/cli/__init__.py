@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "artifacts": "Archive artifact directories, write and check their descriptors.",
     "topology": "Check a build topology, draw it, and say what a release must hold.",
     "kpack": "List, extract or verify kpack archives.",
+    "diff": "Say which kernels a set gains, loses and changes as against another.",
+    "lock": "Write down every kernel of a release in a file to review, and hold a build to it.",
     "resolve": "Say which content the runtime would pick on a device, and why not.",
     "handlers": "List the engines that are known here, and where each handler comes from.",
     "demo": "Merge, package and inspect the example shards.",

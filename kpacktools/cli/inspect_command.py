@@ -13,7 +13,7 @@ EPILOG = """\b
 Examples:
   kpacktools inspect shards/
   kpacktools inspect merged --depth toc --require rocke:gfx942 --require lib/aiter:gfx950
-  kpacktools inspect merged --format json -o report.json"""
+  kpacktools inspect merged --format html -o report.html"""
 
 
 @click.command("inspect", epilog=EPILOG)
@@ -27,7 +27,7 @@ Examples:
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of stdout.")
 @prefix_options
-@run_options(default_depth="content")
+@run_options(default_depth="content", forms=("text", "json", "html", "sarif"))
 def command(
     paths: tuple[str, ...],
     requirements: tuple[str, ...],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -21,16 +21,18 @@ __all__ = ["default_jobs", "emit", "prefix_from", "prefix_options", "run_options
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def run_options(default_depth: str | None = "toc") -> Callable[[F], F]:
+def run_options(
+    default_depth: str | None = "toc", *, forms: Sequence[str] = ("text", "json")
+) -> Callable[[F], F]:
     """``--format --policy --strict --jobs -q -v``, and ``--depth`` for commands that read bundles."""
     options = [
         click.option(
             "--format",
             "form",
-            type=click.Choice(["text", "json"]),
+            type=click.Choice(forms),
             default="text",
             show_default=True,
-            help="What to print on stdout; with json nothing else is printed there.",
+            help="What to print on stdout; with any but text nothing else is printed there.",
         ),
         click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities."),
         click.option("--strict", is_flag=True, help="Count warnings as errors."),
@@ -41,7 +43,9 @@ def run_options(default_depth: str | None = "toc") -> Callable[[F], F]:
             help="Threads.  [default: the processors that this process may use]",
         ),
         click.option("-q", "--quiet", is_flag=True, help="Print findings of severity error only."),
-        click.option("-v", "--verbose", is_flag=True, help="Print every finding, also where there are many."),
+        click.option(
+            "-v", "--verbose", is_flag=True, help="Print every finding, and why files are claimed or generic."
+        ),
     ]
     if default_depth is not None:
         options.insert(
@@ -137,6 +141,15 @@ def emit(report: Report, shown: dict[str, Any], settings: Settings, output: str 
         from kpacktools.reports.jsonreport import as_json
 
         text = as_json(report)
+    elif shown["form"] == "html":
+        from kpacktools.reports.html import as_html
+        from kpacktools.reports.kernellists import kernel_lists
+
+        text = as_html(report, kernel_lists(report.bundles))
+    elif shown["form"] == "sarif":
+        from kpacktools.reports.sarif import as_sarif
+
+        text = as_sarif(report, root=os.getcwd())
     else:
         from kpacktools.reports.text import as_text
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kpacktools.cli.options import emit, run_options, settings_from
 from kpacktools.errors import CallError
+
+if TYPE_CHECKING:
+    from kpacktools.topology.model import Topology
 
 CHECK_EPILOG = """\b
 Examples:
@@ -24,8 +28,8 @@ Examples:
 PLAN_EPILOG = """\b
 Examples:
   kpacktools topology plan BUILD_TOPOLOGY.toml --target gfx942 --target gfx950
-  kpacktools inspect merged --depth toc $(kpacktools topology plan BUILD_TOPOLOGY.toml \\
-    --target family:gfx94X-dcgpu | sed 's/^/--require /')"""
+  kpacktools topology plan BUILD_TOPOLOGY.toml --target family:gfx94X-dcgpu |
+    sed 's/^/--require /' | xargs kpacktools inspect merged"""
 
 
 @click.group("topology")
@@ -33,7 +37,9 @@ def command() -> None:
     """Check a build topology, draw it, and say what a release must hold by it."""
 
 
-@command.command("check", epilog=CHECK_EPILOG)
+@command.command(
+    "check", short_help="Check a topology, also against descriptors and a release.", epilog=CHECK_EPILOG
+)
 @click.argument("path", metavar="FILE")
 @click.option(
     "--descriptors",
@@ -65,7 +71,7 @@ def check_command(
     return emit(report, options["shown"], settings)
 
 
-@command.command("graph", epilog=GRAPH_EPILOG)
+@command.command("graph", short_help="Draw it as SVG or Mermaid.", epilog=GRAPH_EPILOG)
 @click.argument("path", metavar="FILE")
 @click.option(
     "--format",
@@ -85,15 +91,11 @@ def graph_command(path: str, form: str | None, output: str | None) -> int:
     if output is None:
         click.echo(text, nl=False)
         return 0
-    try:
-        with open(output, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise CallError(f"-o {output}: {error.strerror}") from error
+    _write(output, text)
     return 0
 
 
-@command.command("plan", epilog=PLAN_EPILOG)
+@command.command("plan", short_help="Say what a release of some targets must hold.", epilog=PLAN_EPILOG)
 @click.argument("path", metavar="FILE")
 @click.option(
     "--target",
@@ -135,7 +137,18 @@ def plan_command(
     return 0
 
 
-def _readable(path: str) -> Any:
+def _write(path: str, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CallError(f"-o {path}: {error.strerror}") from error
+
+
+def _readable(path: str) -> Topology:
     """A topology that can be used, whatever else is wrong with it.
 
     Raises :class:`~kpacktools.errors.CallError` for a file that is no TOML.

@@ -31,44 +31,52 @@ def check(
     Raises :class:`~kpacktools.errors.CallError` for a path that is unusable.
     """
     read, findings = read_all(descriptors, parse_map(mapped))
-    found = list(findings)
-    notes: list[str] = []
-    for descriptor in read:
-        found += starved_components(descriptor)
     settings.progress.start(f"scanning {tree}")
-    if holds_artifacts(tree):
-        shard = open_shard(tree, settings.policy.targets())
-        found += shard.findings
-        by_name = of_artifacts(tree, shard.artifacts)
-        staged: Mapping[str, Staged] = by_name
-        described = {descriptor.artifact for descriptor in read}
-        if read and described.isdisjoint(by_name):
-            raise CallError(
-                f"{tree} holds artifact directories of {', '.join(by_name)}; the descriptors are those of "
-                f"{', '.join(sorted(described))}"
-            )
-        for name in sorted(by_name.keys() - described):
-            notes.append(
-                f"{tree} holds artifact directories of {name}, which none of the descriptors describes"
-            )
-    else:
-        whole = of_build_tree(tree, (name for descriptor in read for name in descriptor.stages()))
-        staged = {descriptor.artifact: whole for descriptor in read}
+    staged, more, notes = _open(tree, read, settings)
+    found = [*findings, *more]
     applied = []
     for descriptor in read:
-        if descriptor.artifact not in staged:
+        found += starved_components(descriptor)
+        mine = staged.get(descriptor.artifact)
+        if mine is None:
             notes.append(f"{descriptor.path}: {tree} holds no artifact directory of {descriptor.artifact}")
-        elif _is_anothers(descriptor, read, staged[descriptor.artifact]):
+        elif _is_anothers(descriptor, read, mine):
             notes.append(
-                f"{descriptor.path}: {tree} holds none of its stage directories, but another descriptor's"
+                f"{descriptor.path}: {tree} holds stage directories of another descriptor, and none of its own"
             )
         else:
-            applied.append(apply_descriptor(descriptor, staged[descriptor.artifact]))
+            applied.append(apply_descriptor(descriptor, mine))
     for one in applied:
         found += check_capture(one, platform)
     found += check_overlaps(applied)
     report = Report("artifacts check", tuple(found), counts=_counts(applied), notes=tuple(notes))
     return conclude(report, settings)
+
+
+def _open(
+    tree: str, read: Sequence[Descriptor], settings: Settings
+) -> tuple[Mapping[str, Staged], Sequence[Finding], list[str]]:
+    """The files of each artifact in a tree, what is wrong with the tree, and notes.
+
+    Raises :class:`~kpacktools.errors.CallError` where it holds artifact directories, and none of a descriptor's.
+    """
+    described = {descriptor.artifact for descriptor in read}
+    if not holds_artifacts(tree):
+        whole = of_build_tree(tree, (name for descriptor in read for name in descriptor.stages()))
+        return dict.fromkeys(described, whole), (), []
+    shard = open_shard(tree, settings.policy.targets())
+    staged = of_artifacts(tree, shard.artifacts)
+    if read and described.isdisjoint(staged):
+        raise CallError(
+            f"{tree} holds artifact directories of {', '.join(staged)}; the descriptors are those of "
+            f"{', '.join(sorted(described))}"
+        )
+    undescribed = sorted(staged.keys() - described)
+    notes = [
+        f"{tree} holds artifact directories of {name}, which none of the descriptors describes"
+        for name in undescribed
+    ]
+    return staged, shard.findings, notes
 
 
 def read_all(paths: Sequence[str], mapped: Mapping[str, str]) -> tuple[list[Descriptor], tuple[Finding, ...]]:
@@ -77,22 +85,23 @@ def read_all(paths: Sequence[str], mapped: Mapping[str, str]) -> tuple[list[Desc
     Raises :class:`~kpacktools.errors.CallError` for a path that is not there, a folder without descriptors, and a
     file that nothing says the artifact of.
     """
-    wanted: dict[tuple[str, str | None], None] = {}
+    wanted: dict[tuple[str, str | None], str] = {}
     for path in paths:
         if not os.path.lexists(path):
             raise CallError(f"{path}: no such file or folder")
         if not os.path.isdir(path):
-            wanted[path, mapped.get(os.path.realpath(path)) or name_of(path)] = None
+            real = os.path.realpath(path)
+            wanted[real, mapped.get(real) or name_of(path)] = path
             continue
         found = find_descriptors(path, mapped)
         if not found.files:
             raise CallError(f"{path} holds no descriptor, artifact-NAME.toml")
         for file in found.files:
             for artifact in found.artifacts[file] or (None,):
-                wanted[file, artifact] = None
+                wanted[os.path.realpath(file), artifact] = file
     descriptors: list[Descriptor] = []
     findings: list[Finding] = []
-    for file, artifact in wanted:
+    for (_, artifact), file in wanted.items():
         descriptor, more = read_descriptor(file, artifact)
         findings += more
         if descriptor is not None:

@@ -135,10 +135,13 @@ def _unnamed_stages(descriptor: Descriptor, staged: Staged) -> Iterator[Finding]
 def _check_patterns(
     descriptor: Descriptor, staged: Staged, stage: str, files: Sequence[str]
 ) -> Iterator[Finding]:
+    names = frozenset(files)
     for name, component in descriptor.components.items():
         if stage not in component.stages or (staged.present is not None and name not in staged.present):
             continue
         for key, pattern in component.stages[stage].patterns():
+            if pattern in names and "?" not in pattern:
+                continue  # a file's own name, of which a descriptor may list many thousand
             where = f"components.{name}.{stage!r}.{key}"
             takes = matcher([pattern])
             if not any(map(takes, files)):

@@ -85,11 +85,15 @@ def describe(
     ``components`` is stage directory -> file -> component, ``places`` stage directory -> engine content. ``exact``
     lists every file and takes nothing else on any tree.
 
-    Errors: ``bad-path`` (control characters, bytes that are not UTF-8), ``descriptor-overlap`` (one path in two stage
-    directories, of which TheRock's tool keeps only the first) and ``descriptor-uncaptured`` (names that hold wildcard
-    characters and cannot be told from others).
+    Errors: ``bad-path`` (control characters, bytes that are not UTF-8), ``descriptor-invalid`` (unknown components),
+    ``descriptor-overlap`` (one path in two stage directories, of which TheRock's tool keeps only the first) and
+    ``descriptor-uncaptured`` (names that hold wildcard characters and cannot be told from others).
     """
-    found = [*_bad_paths(components), *_shared_paths(components)]
+    found = [
+        *_bad_paths(components),
+        *_unknown_components(artifact, components),
+        *_shared_paths(components),
+    ]
     stages: dict[str, dict[str, StageRules]] = {name: {} for name in COMPONENTS}
     for stage, files in sorted(components.items()):
         for name, rules in _rules_of_stage(artifact, files, places.get(stage, {}), exact=exact):
@@ -221,6 +225,17 @@ def _bad_paths(components: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]
                     "holds a control character or bytes that are not UTF-8, which no descriptor can spell",
                     "rename it",
                 )
+
+
+def _unknown_components(artifact: str, components: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    names = {name for files in components.values() for name in files.values()}
+    for name in sorted(names.difference(COMPONENTS)):
+        yield finding(
+            "descriptor-invalid",
+            f"{artifact}_{name}",
+            f"{name!r} is no component of a descriptor",
+            f"components are {', '.join(COMPONENTS)}",
+        )
 
 
 def _shared_paths(components: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:

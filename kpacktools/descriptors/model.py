@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,6 +66,9 @@ PLATFORMS: Final = ("darwin", "linux", "windows")
 
 ARTIFACT_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 """TheRock's rule for names of artifacts."""
+
+_Report = Callable[..., None]
+"""``report(where, message, hint="", severity=None)`` adds a finding."""
 
 _FILE_NAME: Final = re.compile(r"artifact[-_](?P<name>[A-Za-z][A-Za-z0-9-]*)\.toml")
 
@@ -207,7 +210,7 @@ def _table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _component(name: str, table: Mapping[str, Any], report: Any) -> Component:
+def _component(name: str, table: Mapping[str, Any], report: _Report) -> Component:
     stages = {}
     for key, value in table.items():
         if not isinstance(value, Mapping):
@@ -231,7 +234,7 @@ def _component(name: str, table: Mapping[str, Any], report: Any) -> Component:
     return Component(name, stages, tuple(other for other in extends if other in COMPONENTS))
 
 
-def _rules(where: str, table: Mapping[str, Any], report: Any) -> StageRules:
+def _rules(where: str, table: Mapping[str, Any], report: _Report) -> StageRules:
     optional = table.get("optional", False)
     platforms = tuple(platform.lower() for platform in strings(optional))
     for platform in platforms:

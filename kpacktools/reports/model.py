@@ -8,6 +8,7 @@ from typing import Final
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.findings import Finding, Severity
 from kpacktools.planning.merge import Counts
+from kpacktools.trees.shards import Artifact
 
 __all__ = ["NO_DUPLICATES", "Duplicates", "InputReport", "OutputReport", "Report"]
 
@@ -33,6 +34,8 @@ class InputReport:
     targets: tuple[str, ...]
     files: int
     size: int
+    artifacts: tuple[Artifact, ...] = ()
+    """What it holds, for forms that explain decisions."""
 
 
 @dataclass(frozen=True, slots=True)

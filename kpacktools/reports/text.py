@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
@@ -13,9 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.findings import KINDS, Finding, Severity, counted
+from kpacktools.reports.decisions import claimed_bundles, generic_parts
+from kpacktools.reports.matrix import Cell, Matrix, State, matrix_of
 from kpacktools.reports.model import Report
+from kpacktools.reports.plaintext import clean, human_size
 
 __all__ = ["as_text", "clean", "human_size"]
 
@@ -27,7 +29,12 @@ _WIDTH: Final = 100
 """Columns that the matrix may take where the output is no terminal."""
 _UNWRAPPED: Final = 10_000
 """Columns of the console there: what goes into a pipe is never wrapped."""
-_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != 10}
+_STATE_STYLES: Final = {
+    State.ERROR: "bold red",
+    State.MISSING: "bold red",
+    State.WARNING: "yellow",
+    State.EMPTY: "dim",
+}
 
 
 def as_text(report: Report, *, quiet: bool = False, verbose: bool = False, terminal: bool = False) -> str:
@@ -39,6 +46,8 @@ def as_text(report: Report, *, quiet: bool = False, verbose: bool = False, termi
     )
     if not quiet:
         _print_bundles(console, report, width)
+        if verbose:
+            _print_decisions(console, report)
     shown = [f for f in report.findings if not quiet or f.severity is Severity.ERROR]
     _print_findings(console, shown, verbose)
     if not quiet:
@@ -49,51 +58,34 @@ def as_text(report: Report, *, quiet: bool = False, verbose: bool = False, termi
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 
 
-def human_size(size: int) -> str:
-    """A size in bytes for people: ``4.6 KB``, powers of 1000."""
-    value = float(size)
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if value < 999.5 or unit == "TB":
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError
-
-
-def clean(text: str) -> str:
-    """Text from outside, without the control sequences that a terminal would obey."""
-    return text.translate(_CONTROL)
-
-
 def _print_bundles(console: Console, report: Report, width: int) -> None:
     if not report.bundles:
         if report.inputs:
             console.print("No engine content: everything is generic.\n")
         return
-    engines = sorted({item.bundle.engine for item in report.bundles})
-    keys = sorted({item.bundle.key for item in report.bundles})
-    worst = _worst_by_bundle(report)
-    cells: dict[tuple[str, str], list[CheckedBundle]] = {}
-    for item in report.bundles:
-        cells.setdefault((item.bundle.engine, item.bundle.key.name), []).append(item)
-    names = [key.name for key in keys]
+    matrix = matrix_of(report)
+    engines, names = matrix.engines, matrix.keys
     # Whichever way fits: targets across, or engines across, or a line for each pair.
     if 22 + _CELL * len(names) <= width:
         rows, columns, turned = engines, names, False
     elif 18 + (_CELL + 6) * len(engines) <= width:
         rows, columns, turned = names, engines, True
     else:
-        _print_list(console, cells, worst)
+        _print_list(console, matrix)
+        _print_legend(console, report)
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("target" if turned else "engine", no_wrap=True)
     for column in columns:
         table.add_column(clean(column), justify="right", no_wrap=not turned)
     for row in rows:
-        texts = [
-            _cell(cells.get((column, row) if turned else (row, column), ()), worst) for column in columns
-        ]
+        texts = [_cell(matrix.cell(*((column, row) if turned else (row, column)))) for column in columns]
         table.add_row(clean(row), *texts)
     console.print(table)
+    _print_legend(console, report)
+
+
+def _print_legend(console: Console, report: Report) -> None:
     console.print("kernels and bytes; ✓ nothing found, ! warning, ✗ error, - nothing there", style="dim")
     _print_compilers(console, report)
     console.print()
@@ -115,45 +107,42 @@ def _print_compilers(console: Console, report: Report) -> None:
         console.print(f"{counted(report.duplicates.kernels, 'kernel')} more than once, {saved} decompressed")
 
 
-def _print_list(
-    console: Console,
-    cells: dict[tuple[str, str], list[CheckedBundle]],
-    worst: dict[int, Severity],
-) -> None:
+def _print_list(console: Console, matrix: Matrix) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("engine", "target"):
-        table.add_column(name)
-    table.add_column("kernels and bytes", justify="right")
-    for (engine, key), items in sorted(cells.items()):
-        table.add_row(clean(engine), clean(key), _cell(items, worst, one_line=True))
+        table.add_column(name, overflow="fold")
+    table.add_column("kernels", justify="right", no_wrap=True)
+    table.add_column("bytes", justify="right", no_wrap=True)
+    for (engine, key), cell in sorted(matrix.cells.items()):
+        style = _STATE_STYLES.get(cell.state, "")
+        table.add_row(clean(engine), clean(key), *(Text(part, style=style) for part in _cell_lines(cell)))
     console.print(table)
-    console.print()
 
 
-def _cell(items: Sequence[CheckedBundle], worst: dict[int, Severity], *, one_line: bool = False) -> Text:
-    if not items:
-        return Text("-", style="dim")
-    severity = min((worst[id(i)] for i in items if id(i) in worst), key=list(Severity).index, default=None)
-    sign = {Severity.ERROR: "✗", Severity.WARNING: "!"}.get(severity, "✓") if severity else "✓"
-    style = _STYLES.get(severity, "") if severity in (Severity.ERROR, Severity.WARNING) else ""
-    kernels = sum(item.kernels for item in items)
-    size = human_size(sum(item.size for item in items))
-    return Text(f"{sign} {kernels:,}{'  ' if one_line else chr(10)}{size}", style=style, justify="right")
+def _cell(cell: Cell) -> Text:
+    text = "\n".join(_cell_lines(cell))
+    return Text(text, style=_STATE_STYLES.get(cell.state, ""), justify="right")
 
 
-def _worst_by_bundle(report: Report) -> dict[int, Severity]:
-    """id of a bundle -> the worst severity among its findings, under the report's policy."""
-    final: dict[tuple[str, str, str], Severity] = {
-        (f.name, f.path, f.message): f.severity for f in report.findings
-    }
-    order = list(Severity)
-    worst: dict[int, Severity] = {}
-    for item in report.bundles:
-        severities = [final.get((f.name, f.path, f.message)) for f in item.findings]
-        known = [severity for severity in severities if severity is not None]
-        if known:
-            worst[id(item)] = min(known, key=order.index)
-    return worst
+def _cell_lines(cell: Cell) -> tuple[str, ...]:
+    if cell.state is State.EMPTY:
+        return (cell.state.sign,)
+    if cell.state is State.MISSING:
+        return (f"{cell.state.sign} missing",)
+    return f"{cell.state.sign} {cell.kernels:,}", human_size(cell.size)
+
+
+def _print_decisions(console: Console, report: Report) -> None:
+    """Why each bundle is one, and what stays generic."""
+    for claimed in claimed_bundles(report):
+        files = counted(claimed.files, "file")
+        _print_line(console, f"{claimed.engine} {claimed.key}: {files}, {claimed.reason}")
+    for part in generic_parts(report):
+        places = ", ".join(f"{folder} ({number:,})" for folder, number in part.folders)
+        more = f" and {counted(part.more, 'folder')} more" if part.more else ""
+        _print_line(console, f"{part.artifact}: {counted(part.files, 'generic file')}, in {places}{more}")
+    if report.inputs:
+        console.print()
 
 
 def _print_findings(console: Console, found: Iterable[Finding], verbose: bool) -> None:

@@ -17,6 +17,17 @@ from kpacktools.topology.rules import near_hint
 __all__ = ["check_descriptors", "check_provided", "check_types"]
 
 _ENGINE_CONTAINERS: Final = ("arch_content", "test_arch_content")
+_USUAL_PLACES: Final = (
+    "",
+    "bin",
+    "lib",
+    "lib64",
+    "libexec",
+    "share",
+    "bin/hipdnn_plugins/engines",
+    "lib/hipdnn_plugins/engines",
+)
+"""Where engines' folders are in an install tree."""
 
 
 def check_descriptors(topology: Topology, found: Found, mapped: Mapping[str, str]) -> Iterator[Finding]:
@@ -211,14 +222,18 @@ def _may_take(component: Component, stage: str, handler: Handler) -> bool:
     if not includes:
         return True
     given = (*rules.include, *rules.force_include)
-    return any(may_meet(pattern, place) for pattern in given for place in _places(handler)) or any(
+    places = (*_engine_folders(handler), *handler.containers)
+    return any(_reaches(pattern, place) for pattern in given for place in places) or any(
         may_meet(pattern, f"**/{name}") for pattern in includes for name in handler.file_names
     )
 
 
-def _places(handler: Handler) -> Iterator[str]:
-    for container in (*_engine_folders(handler), *handler.containers):
-        yield f"**/{container}/**"
+def _reaches(pattern: str, place: str) -> bool:
+    """Whether a pattern may take what lies in an engine's folder: it spells it out, or takes it in a usual place. (What
+    ends in ``**`` takes some path with any folder in it.)"""
+    return _names(pattern, place) or any(
+        may_meet(pattern, f"{usual}/{place}/**" if usual else f"{place}/**") for usual in _USUAL_PLACES
+    )
 
 
 def _engine_folders(handler: Handler) -> Iterator[str]:

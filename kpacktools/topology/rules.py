@@ -34,12 +34,11 @@ def check_handlers(topology: Topology, handlers: Collection[str]) -> Iterator[Fi
     for artifact in topology.artifacts.values():
         for name in artifact.split_databases:
             if name not in handlers:
-                near = difflib.get_close_matches(name, sorted(handlers), n=3)
                 yield finding(
                     "topology-unknown-handler",
                     topology.path,
                     f"artifacts.{artifact.name}.split_databases names {name!r}, and there is no such handler"
-                    + (f"; near: {', '.join(near)}" if near else ""),
+                    + near_hint(name, handlers),
                     f"known handlers: {', '.join(sorted(handlers))}; others come as plugins",
                 )
         if artifact.split_databases and not artifact.target_specific:

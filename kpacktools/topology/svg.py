@@ -36,6 +36,11 @@ _COLOURS: Final = (
 )
 """Of arrows, by the group that they come from: they cross, and must be told apart."""
 _LEGEND: Final = 34
+_KINDS: Final = (
+    ("neutral", "target-neutral artifact"),
+    ("specific", "target-specific artifact, handlers that split it"),
+    ("stage per-arch", "stage built per architecture"),
+)
 _STYLE: Final = """\
 text { font: 12px ui-sans-serif, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif; fill: #1f2937 }
 .page { fill: #ffffff }
@@ -57,7 +62,7 @@ def as_svg(topology: Topology) -> str:
 
 
 def _lines(topology: Topology, drawing: Drawing) -> Iterator[str]:
-    width = max(drawing.width, 640) + 2 * _MARGIN
+    width = max(drawing.width, sum(_legend_width(text) for _, text in _KINDS)) + 2 * _MARGIN
     height = drawing.height + 2 * _MARGIN + _LEGEND
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -87,14 +92,14 @@ def _lines(topology: Topology, drawing: Drawing) -> Iterator[str]:
 
 def _legend() -> Iterator[str]:
     x, y = float(_MARGIN), _MARGIN + 2
-    for kind, text in (
-        ("neutral", "target-neutral artifact"),
-        ("specific", "target-specific artifact (and the handlers that split it)"),
-        ("stage per-arch", "stage that is built for each architecture"),
-    ):
+    for kind, text in _KINDS:
         yield f'<rect class="{kind}" x="{x:.0f}" y="{y}" width="22" height="{ROW - 6}" rx="3"/>'
         yield _text(x + 28, y + 11, text)
-        x += 28 + text_width(text) + 24
+        x += _legend_width(text)
+
+
+def _legend_width(text: str) -> float:
+    return 28 + text_width(text) + 16
 
 
 def _stage(stage: StageBox) -> Iterator[str]:

@@ -39,7 +39,7 @@ MAX_NAME: Final = 4096
 """Characters of a name: PATH_MAX of Linux."""
 MAX_RATIO: Final = 200
 """Bytes of all members for each byte of the wheel, once there are more than ``FREE_SIZE`` of them; real wheels
-have up to 20."""
+have 2 to 5."""
 MAX_FAULTS: Final = 100
 """Faulty members after which a wheel is refused as a whole."""
 
@@ -67,8 +67,8 @@ _EXTRA_ZIP64: Final = 0x0001
 _EXTRA_UNICODE_PATH: Final = 0x7075
 _LONGEST_DESCRIPTOR: Final = 24
 
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
-_DRIVE: Final = re.compile("[A-Za-z]:")
+# Control characters; absolute paths, empty and dot components; drive letters.
+_ODD: Final = re.compile("[\x00-\x1f\x7f]|(?:^|/)\\.{0,2}(?:/|$)|^[A-Za-z]:")
 
 _Identity = tuple[int, int, int, int]
 """What of a file's status tells that it is still the same."""
@@ -433,13 +433,12 @@ class _Scan:
         other = header.extra.get(_EXTRA_UNICODE_PATH)
         if other is not None and other[5:] != header.name:
             self._note("archive-invalid", f"it holds {name!r} under a second name, {other[5:]!r}")
-        parts = name.removesuffix("/").split("/")
         if "\\" in name:
             self._note(
                 "wheel-record-invalid",
                 f"it holds {name!r}: a backslash is a folder for some tools, and part of the name for others",
             )
-        elif _CONTROL.search(name) or _DRIVE.match(name) or not {"", ".", ".."}.isdisjoint(parts):
+        elif _ODD.search(name.removesuffix("/")):
             self._note("bad-path", f"it holds {name!r}, which is no plain path inside it")
         elif len(name) > MAX_NAME:
             self._note("bad-path", f"it holds a name of {len(name):,} characters, {name[:80]!r}...")

@@ -182,3 +182,13 @@ def test_C18_the_cell_that_is_required_and_empty_is_a_gap(build: Maker, settings
 
     lines = as_text(report).splitlines()
     assert any(line.startswith("hip-kernel-provider") and line.rstrip().endswith("-") for line in lines)
+
+
+def test_C18_the_topologys_word_for_all_of_arch_content_is_met_by_any_of_its_engines(
+    build: Maker, settings: Settings
+) -> None:
+    shard = build("gfx942")
+    shard.rocke("gfx942")
+    wanted = ["hipkernelprovider:gfx942", "lib/hipkernelprovider:gfx942", "hipkernelprovider:gfx950"]
+    report = inspect([str(shard.root)], settings, wanted)
+    assert [f.path for f in report.findings if f.name == "coverage-gap"] == ["hipkernelprovider:gfx950"]

@@ -106,6 +106,12 @@ def test_names_that_no_pattern_tells_apart_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_component_that_descriptors_do_not_have_is_refused(tmp_path: Path) -> None:
+    artifact_directory(tmp_path / "set", "x_libs_generic", [f"{STAGE}/a"])
+    report = emit(str(tmp_path / "set"), str(tmp_path / "out"), SETTINGS)
+    assert "'libs' is no component" in only(report, "descriptor-invalid").message
+
+
 @pytest.mark.parametrize("other", ["lib/a.txt", "lib/a.txt/b", "lib"])
 def test_one_path_in_two_stage_directories_is_refused(project: Project, other: str) -> None:
     project.files("lib/a.txt").files(other, stage=OTHER)

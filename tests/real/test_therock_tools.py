@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from builders import contents
-from kpacktools.commands import merge
+from builders import contents, names, only
+from kpacktools.commands import merge, split
+from kpacktools.data import data_path
 from kpacktools.descriptors.check import check
 from kpacktools.descriptors.dialect import therock_pattern
 from kpacktools.descriptors.emit import EmitOptions, emit
@@ -221,3 +222,67 @@ def test_default_components_are_those_of_therock(tmp_path: Path) -> None:
     for path in paths:
         component = default_component("x", path, engine_content=False)
         assert f"s/stage/{path}" in captured[component], path
+
+
+def test_fileset_tool_keeps_one_of_two_files_with_one_path_as_check_says(tmp_path: Path) -> None:
+    for stage in ("a/stage", "b/stage"):
+        put(tmp_path / "build", f"{stage}/lib/x.so")
+    descriptor = tmp_path / "artifact-x.toml"
+    descriptor.write_text('[components.lib."a/stage"]\n[components.lib."b/stage"]\n')
+    captured = fileset_artifact(tmp_path / "build", descriptor, "x", tmp_path / "out")
+    assert captured["lib"] == {"a/stage/lib/x.so"}
+    report = check([str(descriptor)], str(tmp_path / "build"), Settings(), platform="linux")
+    assert names(report) == {"descriptor-overlap"}
+
+
+def test_fileset_tool_starves_components_as_check_says(tmp_path: Path) -> None:
+    for path in ("lib/x.so", "include/x.h", "bin/x"):
+        put(tmp_path / "build/a/stage", path)
+    descriptor = tmp_path / "artifact-x.toml"
+    descriptor.write_text("".join(f'[components.{name}."a/stage"]\n' for name in ("lib", "run", "dev")))
+    captured = fileset_artifact(tmp_path / "build", descriptor, "x", tmp_path / "out")
+    assert captured["dev"] == set()
+    assert captured["run"] == {"a/stage/include/x.h", "a/stage/bin/x"}
+    report = check([str(descriptor)], str(tmp_path / "build"), Settings(), platform="linux")
+    assert "nothing remains for dev" in only(report, "descriptor-invalid").message
+
+
+def test_fileset_tool_reads_the_descriptors_that_ship_with_the_package(
+    tmp_path: Path, settings: Settings
+) -> None:
+    merged = tmp_path / "merged"
+    assert merge([str(path) for path in EXAMPLES.iterdir()], str(merged), settings).ok
+    root = build_tree(tmp_path / "build", merged)
+    descriptor = data_path("artifacts", "artifact-hipkernelprovider.toml")
+    captured = fileset_artifact(root, descriptor, "hipkernelprovider", tmp_path / "out")
+    assert captured == by_component(merged)
+
+
+def test_therocks_own_validator_finds_nothing_in_the_topology_that_ships_with_the_package() -> None:
+    build_topology = pytest.importorskip("therock_tools.build_topology")
+    topology = build_topology.BuildTopology(str(data_path("topology", "BUILD_TOPOLOGY.toml")))
+    assert topology.validate_topology() == []
+    assert topology.get_produced_artifacts("comm-libs") == {"rccl"}
+
+
+def test_shards_that_are_pushed_under_names_of_their_own_merge_into_a_release(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = pytest.importorskip("therock_tools.artifact_manager")
+    monkeypatch.delenv("THEROCK_LOCAL_STAGING_DIR", raising=False)
+    topology = str(data_path("topology", "BUILD_TOPOLOGY.toml"))
+    common = ["--topology", topology, "--platform", "linux", "--local-staging-dir", str(tmp_path / "staging")]
+    shards = []
+    for target in ("gfx942", "gfx950"):
+        build = tmp_path / f"build-{target}"
+        assert split(str(EXAMPLES / target), str(build / "artifacts"), settings).ok
+        run = ["--run-id", f"1-{target}"]
+        manager.main(["push", *common, *run, "--stage", "device-libs", "--build-dir", str(build)])
+        shards.append(str(tmp_path / "shards" / target))
+        where = ["--output-dir", str(tmp_path / "in"), "--download-cache-dir", shards[-1]]
+        manager.main(["fetch", *common, *run, "--no-extract", "--amdgpu-targets", target, *where])
+    monkeypatch.delenv("THEROCK_LOCAL_STAGING_DIR", raising=False)  # which the tool itself sets
+    report = merge(shards, str(tmp_path / "release"), settings)
+    assert report.ok, report.findings
+    assert {output.key for output in report.outputs} == {"generic", "gfx942", "gfx950"}
+    assert (report.counts.files_in, report.counts.files_out) == (28, 27)

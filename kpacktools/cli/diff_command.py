@@ -1,0 +1,98 @@
+"""``kpacktools diff``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from kpacktools.cli.options import default_jobs
+from kpacktools.diffing.model import Difference
+from kpacktools.diffing.run import diff
+from kpacktools.findings import errors
+from kpacktools.hookspecs import Depth
+from kpacktools.pipeline import Settings
+from kpacktools.policy import load_policy
+from kpacktools.reports.terminal import progress_for
+
+EPILOG = """\b
+Examples:
+  kpacktools diff release-7.14 release-7.15 --fail-on lost
+  kpacktools diff old/dist new/dist --format markdown
+  kpacktools diff old.kpack new.kpack --fail-on any
+  kpacktools diff yesterday.json today.json"""
+
+
+@click.command("diff", epilog=EPILOG)
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["lost", "any"]),
+    help="Exit status 1 where NEW lacks something that OLD has (lost), or where they differ at all (any).",
+)
+@click.option(
+    "--depth",
+    type=click.Choice(["toc", "content"]),
+    default="content",
+    show_default=True,
+    help="content: compare kernels by their bytes; toc: count them.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="What to print on stdout; markdown is for a comment on a pull request.",
+)
+@click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads.  [default: the processors that this process may use]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print errors and the verdict only.")
+@click.option("-v", "--verbose", is_flag=True, help="Name every kernel, also where there are many.")
+def command(
+    old: str,
+    new: str,
+    fail_on: str | None,
+    depth: str,
+    form: str,
+    policy: str | None,
+    jobs: int | None,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Say what NEW gains, loses and changes as against OLD, kernel by kernel and by content.
+
+    OLD and NEW are builds, merged sets, install prefixes, wheels, folders of wheels, kpacks, or reports of
+    kpacktools in JSON. The same kernels packed in another order or compression are equal.
+    """
+    settings = Settings(
+        depth=Depth[depth.upper()],
+        policy=load_policy(policy),
+        jobs=jobs or default_jobs(),
+        progress=progress_for(sys.stderr, quiet=quiet),
+    )
+    difference = diff(old, new, settings)
+    settings.progress.stop()
+    click.echo(_shown(difference, form, quiet=quiet, verbose=verbose), nl=False)
+    fails = {"lost": difference.lost, "any": not difference.is_equal, None: False}[fail_on]
+    return 1 if fails or errors(difference.findings) else 0
+
+
+def _shown(difference: Difference, form: str, *, quiet: bool, verbose: bool) -> str:
+    if form == "json":
+        from kpacktools.diffing.jsonform import as_json
+
+        return as_json(difference)
+    if form == "markdown":
+        from kpacktools.diffing.markdown import as_markdown
+
+        return as_markdown(difference)
+    from kpacktools.diffing.plaintext import as_text
+
+    return as_text(difference, quiet=quiet, verbose=verbose)

@@ -1,0 +1,62 @@
+"""``kpacktools lock write|check`` as functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kpacktools.diffing.inventory import take_inventory
+from kpacktools.errors import CallError
+from kpacktools.findings import Finding
+from kpacktools.hookspecs import Depth
+from kpacktools.lanes import default_lanes
+from kpacktools.locking.check import LockCheck, check_lock
+from kpacktools.locking.lockfile import check_aliases, read_lock, write_lock
+from kpacktools.locking.model import Lock, baselines_of
+from kpacktools.pipeline import Settings
+
+__all__ = ["check", "write"]
+
+
+def write(
+    paths: Sequence[str],
+    out: str,
+    settings: Settings,
+    aliases: Mapping[str, str] | None = None,
+    *,
+    with_names: bool = True,
+) -> tuple[Lock, tuple[Finding, ...]]:
+    """Write the lock of what ``inspect`` would find below some paths; the aliases of a lock that is there are kept.
+
+    Returns it, and the errors that keep content out of it: where there are any, nothing is written. Raises
+    :class:`~kpacktools.errors.CallError` for a path, a lock or an alias that is unusable.
+    """
+    lanes = default_lanes()
+    kept = read_lock(out, lanes).aliases if os.path.lexists(out) else {}
+    combined = {**kept, **(aliases or {})}
+    check_aliases(combined, lanes)
+    inventory, _ = take_inventory("lock", paths, replace(settings, depth=Depth.CONTENT))
+    lock = Lock(baselines_of(inventory, combined, with_names=with_names), combined)
+    if inventory.findings:
+        return lock, inventory.findings
+    if not lock.baselines:
+        raise CallError(f"{', '.join(paths)}: no engine content, so there is nothing to lock")
+    write_lock(out, lock)
+    return lock, ()
+
+
+def check(paths: Sequence[str], lock_path: str, settings: Settings) -> LockCheck:
+    """Hold what ``inspect`` would find below some paths to a lock.
+
+    Raises :class:`~kpacktools.errors.CallError` for a path or a lock that is unusable.
+    """
+    lock = read_lock(lock_path, default_lanes())
+    for item in lock.baselines:
+        if item.lane is not None and item.lane in lock.aliases:
+            raise CallError(
+                f"{lock_path}: {item} is locked, and {item.lane} is an alias of {lock.aliases[item.lane]}: remove "
+                "the alias, or write the lock again"
+            )
+    inventory, _ = take_inventory("lock", paths, replace(settings, depth=Depth.CONTENT))
+    return check_lock(lock, baselines_of(inventory, lock.aliases, with_names=True), inventory.findings)
