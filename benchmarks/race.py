@@ -15,11 +15,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-__all__ = ["BenchmarkError", "Contender", "Race", "Result", "Role", "Sample", "Track", "Verdict"]
+__all__ = [
+    "BenchmarkError",
+    "Contender",
+    "Race",
+    "Result",
+    "Role",
+    "Sample",
+    "Track",
+    "Verdict",
+    "by_name",
+    "in_memory",
+]
 
 Role = Literal["kpacktools", "start-up", "floor", "peer"]
 """What is measured; the same without content; the least that the job can cost; another program that does it."""
@@ -117,15 +128,15 @@ class Race:
     """A first round is not counted: Python caches bytecode in it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Track:
-    """Where races are run: a folder, and how often each contender runs."""
+    """Where races are run, and how often each contender runs."""
 
     root: Path
+    """Outputs are left here on disks, for the caller to remove."""
     repeat: int
     tell: Callable[[str], None]
     """Told what runs now."""
-    _finished: list[Path] = field(default_factory=list)
 
     def run(self, race: Race) -> list[Result]:
         """All contenders in turns, beginning with another one in every round.
@@ -145,26 +156,14 @@ class Track:
                 if number >= 0:
                     samples[contender.name].append(sample)
                 sizes[contender.name] = sum(path.stat().st_size for path in folder.rglob("*.whl"))
-                self._finish(folder)
+                # Making thousands of files is many times slower on ext4 just after thousands were removed: there
+                # they stay until the whole root is removed.
+                if in_memory(self.root):
+                    shutil.rmtree(folder)
         return [
             Result(c.name, c.role, tuple(samples.get(c.name, ())), sizes.get(c.name, 0), c.skipped)
             for c in race.contenders
         ]
-
-    def _finish(self, folder: Path) -> None:
-        """Delete a run's outputs, now where memory holds them, else at the end.
-
-        Making thousands of files is many times slower on ext4 just after thousands were removed.
-        """
-        if in_memory(self.root):
-            shutil.rmtree(folder)
-        else:
-            self._finished.append(folder)
-
-    def clear(self) -> None:
-        """Delete what is left."""
-        while self._finished:
-            shutil.rmtree(self._finished.pop())
 
 
 def in_memory(folder: Path) -> bool:

@@ -249,7 +249,7 @@ def run_w2(setting: Setting) -> Iterator[Finished]:
         yield from faster_than_setuptools(results, 6)
         peer = results.get("setuptools bdist_wheel")
         if peer is not None:
-            yield Verdict("size of bdist_wheel's x 1", results[OURS].size / peer.size, 1.0)
+            yield Verdict("size of bdist_wheel's, MB", results[OURS].size / 1e6, peer.size / 1e6)
 
     yield setting.finish(wheel_race("W2", root, setting.track.root / "W2-projects"), judge)
     yield from _folders("W2", root, setting)

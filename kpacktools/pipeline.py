@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kpacktools.checks.bills import check_bills
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.generic import check_generic
 from kpacktools.checks.host import shadowed_plugins
@@ -23,7 +24,7 @@ from kpacktools.checks.standalone import check_archive
 from kpacktools.checks.wheels import check_wheels, is_wheel
 from kpacktools.digests import digests_of
 from kpacktools.errors import CallError
-from kpacktools.findings import Finding, Severity, finding, sort_findings, with_severity
+from kpacktools.findings import Finding, Severity, counted, finding, sort_findings, with_severity
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.hostfile import build_id_of
 from kpacktools.lanes import check_lanes, default_lanes
@@ -201,7 +202,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     found += _mixed_runs(inputs)
     found += shadowed_plugins(inputs)
     size = sum(entry.size for bundle in bundles for entry in bundle.entries)
-    settings.progress.start("checking", files=len(bundles), size=size)
+    settings.progress.start(f"checking {counted(len(bundles), 'bundle')}", size=size)
     for item in inputs:
         for claimed in item.artifacts:
             artifact = claimed.artifact
@@ -225,6 +226,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     found += check_lanes([result.lane for result in checked], default_lanes(), settings.policy.lanes)
     found += shadowing_variants(checked)
     found += mixed_builds(checked)
+    found += check_bills(inputs, checked, wheels.digests, settings.depth)
     return Checks(checked, tuple(found), _duplicates(copies))
 
 

@@ -100,7 +100,8 @@ class _Content:
         if size > MAX_MANIFEST:
             raise ValueError(f"{size} bytes, more than the {MAX_MANIFEST} that a manifest may have")
         with self._bundle.artifact.tree.open(path) as stream:
-            return stream.read(MAX_MANIFEST + 1)
+            # Not one large read: CPython allocates what is asked for, whatever the file holds.
+            return stream.read(size + 1)
 
     def json(self, path: str) -> Any:
         if path not in self._json:

@@ -228,7 +228,14 @@ def _read_one(
             result.findings.append(_no_elf(place, first))
         _compare(None, None, sha256.digest(), place, expected, bundle, result)
         return sha256.digest()
-    held = bytearray(first)
+    second = next(pieces, b"")
+    if not second:
+        # The usual case, and the fast one: the object came in one piece and is parsed as it is.
+        digest = sha256.digest()
+        _parse(first, digest, place, expected, bundle, targets, result)
+        return digest
+    sha256.update(second)
+    held = bytearray(first + second)
     with tempfile.TemporaryFile() if _is_large(held, pieces, sha256) else _Nothing() as spool:
         if spool is None:
             _parse(bytes(held), sha256.digest(), place, expected, bundle, targets, result)

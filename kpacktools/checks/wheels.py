@@ -19,7 +19,7 @@ from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from email.message import Message
 from email.parser import BytesHeaderParser
 from typing import Final, NamedTuple
@@ -72,6 +72,8 @@ class CheckedWheels:
     inputs: tuple[Input, ...]
     """All inputs, wheels without the members that cannot be read."""
     findings: tuple[Finding, ...] = ()
+    digests: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(Wheel, member) -> its sha256 as in RECORD, of the device code that was read whole."""
 
 
 def check_wheels(
@@ -101,11 +103,13 @@ def check_wheels(
     entries = [entry for wheel in wheels for entry in wheel.tree.members.values()]
     progress.start("reading wheels", files=len(entries), size=sum(entry.size for entry in entries))
     whole: dict[int, ClaimedArtifact] = {}
+    digests: dict[tuple[str, str], str] = {}
     with ThreadPoolExecutor(jobs) as executor:
         for wheel in wheels:
             looks = _look_at_members(wheel, depth, executor, progress)
             found += _check_wheel(wheel, looks, depth, targets)
             whole[id(wheel.claimed)] = _without_damaged(wheel, looks)
+            digests.update(_device_digests(wheel, looks))
     if len(wheels) > 1:
         found += _shared_files(wheels)
         found += _version_skews(wheels)
@@ -113,7 +117,14 @@ def check_wheels(
         replace(item, artifacts=tuple(whole.get(id(claimed), claimed) for claimed in item.artifacts))
         for item in inputs
     )
-    return CheckedWheels(checked, tuple(found))
+    return CheckedWheels(checked, tuple(found), digests)
+
+
+def _device_digests(wheel: _Wheel, looks: Mapping[str, _Look]) -> Iterator[tuple[tuple[str, str], str]]:
+    for path, look in looks.items():
+        # Other algorithms of RECORD have longer digests.
+        if look.kind is not None and look.digest is not None and len(look.digest) == _HASHES["sha256"]:
+            yield (wheel.path, path), look.digest
 
 
 def is_wheel(claimed: ClaimedArtifact) -> bool:

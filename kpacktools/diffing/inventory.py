@@ -128,7 +128,7 @@ def take_inventory(
 def _name(bundle: Bundle, path: str, key: str | None, target: str) -> str:
     """A TOC key, with its target where that is not the bundle's; a loose file's path below its target folder."""
     if key is not None:
-        return key if target in (bundle.key.name, bundle.key.base) else f"{key} ({target})"
+        return key if target == bundle.key.name else f"{key} ({target})"
     roots = [f"{root}/" for root in bundle.roots if root and path.startswith(f"{root}/")]
     return path.removeprefix(max(roots, key=len, default=""))
 

@@ -13,7 +13,6 @@ __all__ = ["as_markdown"]
 
 _MOST: Final = 60_000
 """Characters; GitHub refuses a comment of more than 65,536."""
-_SIGNS: Final = {"equal": "✅", "differs": "🔶", "lost": "❌"}
 
 
 def as_markdown(difference: Difference) -> str:
@@ -21,8 +20,8 @@ def as_markdown(difference: Difference) -> str:
 
     Lists end, and say so, where the comment would become longer than GitHub takes.
     """
-    word = verdict(difference)
-    lines = [f"### {_SIGNS[word]} kpacktools diff: {word}", "", f"{summary(difference)}.", ""]
+    sign = "✅" if difference.is_equal else "❌" if difference.lost else "🔶"
+    lines = [f"### {sign} kpacktools diff: {verdict(difference)}", "", f"{summary(difference)}.", ""]
     differing = [cell for cell in difference.cells if not cell.is_equal]
     if differing:
         lines += [
@@ -46,6 +45,7 @@ def as_markdown(difference: Difference) -> str:
         for engine, (old, new) in difference.sizes().items()
     ]
     lines += ["", f"Size: {', '.join(sizes)}."] if sizes else []
+    lines = [line for line, above in zip(lines, ["", *lines], strict=False) if line or above]
     left = _MOST - sum(len(line) + 1 for line in lines)
     lines += _within(_kernels(differing), left)
     return "\n".join(lines) + "\n"

@@ -67,8 +67,10 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def verdict(difference: Difference) -> str:
-    """The difference in one word."""
-    return "equal" if difference.is_equal else "lost" if difference.lost else "differs"
+    """The difference in a word or two."""
+    if difference.is_equal:
+        return "equal" if difference.by_content else "same counts"
+    return "lost" if difference.lost else "differs"
 
 
 def summary(difference: Difference) -> str:

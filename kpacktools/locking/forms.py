@@ -27,8 +27,11 @@ def as_text(result: LockCheck, *, quiet: bool = False, verbose: bool = False) ->
         lines.append(f"ok  lock check: {held} as locked")
     else:
         states = [item.state for item in result.deviations]
-        counts = [f"{states.count(s)} {s}" for s in ("missing", "new", "changed") if s in states]
-        lines.append(f"not ok  lock check: {', '.join([*counts, f'{held} as locked'])}")
+        parts = [
+            f"{counted(states.count(s), 'bundle')} {s}" for s in ("missing", "new", "changed") if s in states
+        ]
+        parts += [counted(len(result.findings), "error")] if result.findings else []
+        lines.append(f"not ok  lock check: {', '.join(parts)}; {held} as locked")
     return "".join(clean(line) + "\n" for line in lines)
 
 

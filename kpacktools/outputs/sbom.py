@@ -7,7 +7,6 @@ comes from its content and its time from ``SOURCE_DATE_EPOCH``, so that a wheel 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
@@ -15,14 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final
 
+import msgspec
 from packaging.utils import canonicalize_name
 
 from kpacktools import __version__
 
-__all__ = ["SBOM_NAME", "Provenance", "sbom_file"]
+__all__ = ["PROPERTY_PREFIX", "SBOM_NAME", "Provenance", "sbom_file"]
 
 SBOM_NAME: Final = "sboms/kpacktools.cdx.json"
 """Below the dist-info folder."""
+PROPERTY_PREFIX: Final = "kpacktools:"
+"""What the names of our own properties begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ class Provenance:
             ("shard", self.shard),
             ("run", self.run),
         )
-        return [{"name": f"kpacktools:{name}", "value": value} for name, value in values if value is not None]
+        return [
+            {"name": PROPERTY_PREFIX + name, "value": value} for name, value in values if value is not None
+        ]
 
 
 def sbom_file(
@@ -84,7 +88,7 @@ def sbom_file(
         },
         "components": components,
     }
-    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
 def _component(path: str, known: Provenance, digest: str) -> dict[str, Any]:
@@ -98,8 +102,8 @@ def _component(path: str, known: Provenance, digest: str) -> dict[str, Any]:
 
 
 def _serial(name: str, version: str, components: Iterable[Mapping[str, Any]]) -> str:
-    content = json.dumps([name, version, *components], sort_keys=True)
-    return uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=5).urn
+    content = msgspec.json.encode([name, version, *components], order="sorted")
+    return uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=5).urn
 
 
 def _timestamp() -> dict[str, str]:

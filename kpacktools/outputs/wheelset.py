@@ -6,12 +6,12 @@ holds, and nothing that is neither in the set nor declared external; no path is 
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -296,9 +296,12 @@ def _devel_links(folder: PlannedFolder, version: str, options: WheelOptions) -> 
         {"relpath": file.dest, "target": f"{'../' * (file.dest.count('/') + 1)}{options.overlay}/{file.dest}"}
         for file in folder.files
     ]
-    document = json.dumps({"version": version, "links": links}, indent=1, ensure_ascii=False) + "\n"
+    # msgspec, because the standard library's encoder is thirty times slower as soon as it indents.
+    document = (
+        msgspec.json.format(msgspec.json.encode({"version": version, "links": links}), indent=1) + b"\n"
+    )
     name = folder.name.replace("/", "-")
-    return ((f"{options.overlay}/.devel_links/{name}.json", document.encode()),)
+    return ((f"{options.overlay}/.devel_links/{name}.json", document),)
 
 
 def _open_requirements(specs: Sequence[WheelSpec], options: WheelOptions) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ class _TerminalProgress:
             BarColumn,
             DownloadColumn,
             TextColumn,
+            TimeElapsedColumn,
             TimeRemainingColumn,
             TransferSpeedColumn,
         )
@@ -36,6 +37,7 @@ class _TerminalProgress:
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
+            TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=Console(file=stream),
             transient=True,
@@ -46,11 +48,18 @@ class _TerminalProgress:
 
     def start(self, what: str, *, files: int = 0, size: int = 0) -> None:
         description = f"{what} ({files:,} files)" if files else what
-        self._bars.reset(self._task, total=size or None, description=description)
+        with self._lock:
+            # A new task: rich keeps a task's total where the next one is unknown.
+            self._bars.remove_task(self._task)
+            self._task = self._bars.add_task(description, total=size or None)
 
     def advance(self, *, files: int = 0, size: int = 0) -> None:
         with self._lock:
             self._bars.advance(self._task, size)
+            (task,) = self._bars.tasks
+            if task.total is not None and task.completed > task.total:
+                # What was announced is the size of files; archives hold more than that, decompressed.
+                task.total = None
 
     def stop(self) -> None:
         self._bars.stop()

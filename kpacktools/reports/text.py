@@ -134,14 +134,19 @@ def _cell_lines(cell: Cell) -> tuple[str, ...]:
 
 def _print_decisions(console: Console, report: Report) -> None:
     """Why each bundle is one, and what stays generic."""
-    for claimed in claimed_bundles(report):
-        files = counted(claimed.files, "file")
-        _print_line(console, f"{claimed.engine} {claimed.key}: {files}, {claimed.reason}")
-    for part in generic_parts(report):
+    claims = list(claimed_bundles(report))
+    if claims:
+        console.print("claimed", style="bold")
+    for claim in claims:
+        _print_line(console, f"  {claim.engine} {claim.key} ({counted(claim.files, 'file')}): {claim.reason}")
+    parts = list(generic_parts(report))
+    if parts:
+        console.print("generic, since no handler claims it", style="bold")
+    for part in parts:
         places = ", ".join(f"{folder} ({number:,})" for folder, number in part.folders)
-        more = f" and {counted(part.more, 'folder')} more" if part.more else ""
-        _print_line(console, f"{part.artifact}: {counted(part.files, 'generic file')}, in {places}{more}")
-    if report.inputs:
+        more = f", {counted(part.more, 'more folder')}" if part.more else ""
+        _print_line(console, f"  {part.artifact} ({counted(part.files, 'file')}): in {places}{more}")
+    if claims or parts:
         console.print()
 
 

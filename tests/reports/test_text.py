@@ -72,10 +72,10 @@ def test_verbose_says_why_content_is_claimed_or_generic(build: Maker, settings: 
     (database.parent / "readme.txt").write_text("generic")
     report = commands.inspect([str(shard.root)], settings)
     text = as_text(report, verbose=True)
-    assert f"rocke gfx942: 2 files, handler rocke, folder gfx942 in {place.parent}\n" in text
-    assert f"miopen gfx942: 1 file, handler miopen, file names in {database.parent}\n" in text
+    assert f"  rocke gfx942 (2 files): handler rocke, folder gfx942 in {place.parent}\n" in text
+    assert f"  miopen gfx942 (1 file): handler miopen, file names in {database.parent}\n" in text
     engines = f"{STAGE}/lib/hipdnn_plugins/engines"
-    generic = f"{shard.artifact}: 2 generic files, in {engines} (1), {STAGE}/share/miopen/db (1)\n"
+    generic = f"  {shard.artifact} (2 files): in {engines} (1), {STAGE}/share/miopen/db (1)\n"
     assert generic in text
     assert "handler rocke, folder" not in as_text(report)
 
@@ -85,5 +85,5 @@ def test_verbose_shortens_long_lists_of_generic_folders(build: Maker, settings: 
     for folder in "abcde":
         shard.put(f"{folder}/x.txt", "x")
     text = as_text(commands.inspect([str(shard.root)], settings), verbose=True)
-    assert "5 generic files, in " in text
-    assert " and 2 folders more\n" in text
+    assert " (5 files): in " in text
+    assert "/c (1), 2 more folders\n" in text

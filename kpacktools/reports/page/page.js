@@ -51,7 +51,7 @@
       element,
       severity: element.dataset.severity,
       name: element.dataset.name,
-      items: [...element.querySelectorAll("ol > li")].map((item) => [item, item.textContent.toLowerCase()]),
+      items: [...element.querySelectorAll(".items > li")].map((item) => [item, item.textContent.toLowerCase()]),
     }));
     const total = groups.reduce((sum, group) => sum + group.items.length, 0);
     const apply = () => {
