@@ -21,7 +21,7 @@ from kpacktools.planning.claims import Claimer
 from kpacktools.plugins import load_registry
 from kpacktools.targets import default_targets
 from kpacktools.trees.directory import scan_directory
-from kpacktools.trees.shards import open_shard
+from kpacktools.trees.opening import open_shard
 
 FILES = 100_000
 ENTRIES = 10_000

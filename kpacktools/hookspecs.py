@@ -22,16 +22,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pluggy
 
 from kpacktools.findings import Finding
-from kpacktools.kpack import Toc
-from kpacktools.lanes import LaneTable
-from kpacktools.targets import TargetKey, TargetTable
-from kpacktools.trees import Entry
-from kpacktools.trees.shards import Artifact
+
+if TYPE_CHECKING:  # these take longer to import than all handlers, and only annotations name them
+    from kpacktools.kpack import Toc
+    from kpacktools.lanes import LaneTable
+    from kpacktools.targets import TargetKey, TargetTable
+    from kpacktools.trees import Entry
+    from kpacktools.trees.shards import Artifact
 
 __all__ = ["Bundle", "Checked", "Content", "Depth", "Expected", "Handler", "Stated", "hookimpl", "hookspec"]
 

@@ -39,7 +39,8 @@ from kpacktools.policy import NO_POLICY, Policy
 from kpacktools.progress import SILENT, Progress
 from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Report
 from kpacktools.targets import TargetTable, UnknownTargetError
-from kpacktools.trees.shards import Prefix, Shard, open_shard, open_shards_below
+from kpacktools.trees.opening import open_shard, open_shards_below
+from kpacktools.trees.shards import Prefix, Shard
 from kpacktools.trees.shardsfile import ShardEntry
 from kpacktools.trees.single import is_kpack_file, kpack_shard
 

@@ -7,7 +7,6 @@ the PyPI package rocm-bootstrap; ``topology/targets.toml`` adds what it lacks.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -159,6 +158,8 @@ class TargetTable:
 
     def near(self, text: str) -> tuple[str, ...]:
         """Known names similar to an unknown one, best first; at most three."""
+        import difflib  # only for names that are wrong
+
         known = [*self.processors, *self.bundles, *self.aliases]
         return tuple(difflib.get_close_matches(text.lower(), sorted(known), n=3, cutoff=0.6))
 
@@ -223,6 +224,8 @@ class TargetTable:
             name = self.aliases.get(family, family)
             members = self.bundles.get(name) or self.build_family(family)
             if members is None:
+                import difflib
+
                 known = sorted((*self.bundles, *self.build_families))
                 near = difflib.get_close_matches(family, known, n=3, cutoff=0.5)
                 raise CallError(

@@ -32,7 +32,7 @@ from kpacktools.reports.model import OutputReport, Report
 from kpacktools.reports.text import human_size
 from kpacktools.trees.shards import Prefix
 
-__all__ = ["WheelRun", "finish", "wheel"]
+__all__ = ["WheelRun", "finish", "known_files", "wheel"]
 
 _NAMED_AT_MOST = 4
 
@@ -90,7 +90,7 @@ def wheel(
     planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions)
     checks = run.check()
     wheels, findings = wheel_specs(
-        planned.folders, options, run.targets, lambda: installed_files(run.inputs), _known_files(run, checks)
+        planned.folders, options, run.targets, lambda: installed_files(run.inputs), known_files(run, checks)
     )
     report = run.report(checks, replace(planned, findings=planned.findings + findings))
     if not report.ok:
@@ -171,7 +171,7 @@ def _write(
     )
 
 
-def _known_files(run: Run, checks: Checks) -> KnownFiles:
+def known_files(run: Run, checks: Checks) -> KnownFiles:
     """What the checks found out about each kpack and loose code object, for the SBOMs."""
     listed = {item.shard.name: item.shard for item in run.inputs if item.shard.is_listed}
     known: dict[tuple[int, str], Provenance] = {}

@@ -24,8 +24,9 @@ from kpacktools.commands import run_over
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.outputs.members import Member
+from kpacktools.outputs.sbom import SBOM_NAME
 from kpacktools.outputs.wheels import WheelSpec
-from kpacktools.outputs.wheelset import PlannedWheel
+from kpacktools.outputs.wheelset import PlannedWheel, with_provenance
 from kpacktools.pipeline import Settings, plan
 from kpacktools.planning.claims import OPAQUE, Claim, ClaimedArtifact
 from kpacktools.planning.layouts import OwnerLayout
@@ -37,13 +38,13 @@ from kpacktools.trees import is_file
 from kpacktools.trees.shards import Artifact, Shard
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.wheel import WHEEL_SUFFIX, WheelTree, open_wheel
-from kpacktools.wheelbuild import WheelRun, finish
+from kpacktools.wheelbuild import WheelRun, finish, known_files
 
 __all__ = ["is_wheel", "split_wheel"]
 
 LOOSE_ENGINE: Final = "loose"
 """The engine of code objects that lie in no engine's place."""
-_OWN: Final = ("METADATA", "WHEEL", "RECORD", "RECORD.jws", "RECORD.p7s")
+_OWN: Final = ("METADATA", "WHEEL", "RECORD", "RECORD.jws", "RECORD.p7s", SBOM_NAME)
 """Files of a dist-info folder that are made anew; signatures of the old RECORD do not hold."""
 
 
@@ -106,6 +107,8 @@ def split_wheel(
     if not report.ok:
         return report
     wheels = _one(wheel, planned.folders) if only else tuple(_set(wheel, planned.folders))
+    known = known_files(run, checks)
+    wheels = tuple(with_provenance(item, known) if only or item.key != GENERIC else item for item in wheels)
     return finish(run, dist, wheels, report, checks, selected)
 
 

@@ -38,6 +38,7 @@ FILES = {
     "fat_lib-1.0.data/scripts/tool": b"#!python\n",
     "fat_lib-1.0.data/data/share/rocblas/library/T_gfx942.dat": b"tensile",
 }
+BILL = "sboms/kpacktools.cdx.json"
 Call = Callable[..., tuple[int, dict[str, object]]]
 
 
@@ -221,3 +222,17 @@ def test_calls_that_make_no_sense_for_a_wheel(source: Path, tmp_path: Path, argu
         )
         == 2
     )
+
+
+def test_each_device_gets_a_bill_of_materials_and_the_host_keeps_none_that_is_no_longer_true(
+    call: Call, tmp_path: Path
+) -> None:
+    call("--only", "gfx950")
+    (one,) = _wheels(tmp_path).values()
+    listed = {item["name"] for item in json.loads(_dist_info(one, BILL))["components"]}
+    assert listed == {"aiter_meta/hsa/gfx950/a.co", "fatlib/configs/x/kernel.hsaco"}
+    assert run(["wheel", str(one), "-o", str(tmp_path / "again"), "-q"]) == 0
+    host, device = sorted((tmp_path / "again").iterdir())
+    assert {item["name"] for item in json.loads(_dist_info(device, BILL))["components"]} == listed
+    with zipfile.ZipFile(host) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(BILL)]

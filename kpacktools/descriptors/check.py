@@ -15,7 +15,7 @@ from kpacktools.findings import Finding
 from kpacktools.pipeline import Settings, conclude
 from kpacktools.planning.merge import Counts
 from kpacktools.reports.model import Report
-from kpacktools.trees.shards import open_shard
+from kpacktools.trees.opening import open_shard
 
 __all__ = ["check", "read_all"]
 

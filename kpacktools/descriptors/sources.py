@@ -16,7 +16,8 @@ from kpacktools.planning.claims import Claimer, prefix_of
 from kpacktools.plugins import load_registry
 from kpacktools.policy import Policy
 from kpacktools.trees.directory import scan_directory
-from kpacktools.trees.shards import Artifact, open_shard
+from kpacktools.trees.opening import open_shard
+from kpacktools.trees.shards import Artifact
 
 __all__ = ["Source", "of_artifact_directories", "of_tree"]
 

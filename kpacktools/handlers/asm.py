@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kpacktools.hookspecs import Handler, hookimpl
-from kpacktools.targets import TargetTable
+
+if TYPE_CHECKING:
+    from kpacktools.targets import TargetTable
 
 __all__ = ["AsmHandler"]
 

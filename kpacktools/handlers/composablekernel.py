@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.hookspecs import Handler, hookimpl
-from kpacktools.targets import TargetTable
+
+if TYPE_CHECKING:
+    from kpacktools.targets import TargetTable
 
 __all__ = ["ComposableKernelHandler"]
 

@@ -8,10 +8,12 @@ longest known processor wins. ``(lib)MIOpenCK*_<t>.{so,dll}`` anywhere (ROCm/roc
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.hookspecs import Handler, hookimpl
-from kpacktools.targets import TargetTable
+
+if TYPE_CHECKING:
+    from kpacktools.targets import TargetTable
 
 __all__ = ["MiopenHandler"]
 

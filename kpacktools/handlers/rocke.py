@@ -7,14 +7,16 @@ earlier ``hipdnn.rocke.bundle/v1`` (ROCm/rocm-libraries, rocKE packer).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kpacktools.checks.references import kernel_differences, local_reference, manifest_problems
 from kpacktools.checks.sidecars import check_sidecars
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Expected, Handler, Stated, hookimpl
-from kpacktools.kpack import Toc
-from kpacktools.lanes import LaneTable
+
+if TYPE_CHECKING:
+    from kpacktools.kpack import Toc
+    from kpacktools.lanes import LaneTable
 
 __all__ = ["RockeHandler"]
 

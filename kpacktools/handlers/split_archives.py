@@ -7,10 +7,12 @@ rocm_kpack's ``split_artifacts`` into the first stage prefix of the artifact (RO
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.hookspecs import Handler, hookimpl
-from kpacktools.targets import TargetTable
+
+if TYPE_CHECKING:
+    from kpacktools.targets import TargetTable
 
 __all__ = ["SplitArchivesHandler"]
 

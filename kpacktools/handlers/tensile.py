@@ -8,10 +8,12 @@ Source: ROCm/rocm-libraries, Tensile and TensileLite; ROCm/TheRock, split_databa
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.hookspecs import Handler, hookimpl
-from kpacktools.targets import TargetTable
+
+if TYPE_CHECKING:
+    from kpacktools.targets import TargetTable
 
 __all__ = ["TensileHandler"]
 

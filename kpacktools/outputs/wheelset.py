@@ -27,7 +27,15 @@ from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.planning.selection import Input
 from kpacktools.targets import GENERIC, TargetTable
 
-__all__ = ["KnownFiles", "PlannedWheel", "WheelOptions", "installed_files", "specifier", "wheel_specs"]
+__all__ = [
+    "KnownFiles",
+    "PlannedWheel",
+    "WheelOptions",
+    "installed_files",
+    "specifier",
+    "wheel_specs",
+    "with_provenance",
+]
 
 META: Final = "meta"
 """The key of a wheel that holds extras and no content."""
@@ -114,7 +122,8 @@ def wheel_specs(
     for folder in folders:
         if folder.key == GENERIC and options.host is not None:
             wheels.append(set_of.host(folder, _members(folder, options.overlay, installed, found)))
-    wheels = [_with_provenance(wheel, known) for wheel in wheels]
+    if known is not None:
+        wheels = [wheel if wheel.key == GENERIC else with_provenance(wheel, known) for wheel in wheels]
     specs = [wheel.spec for wheel in wheels]
     if not wheels:
         found.append(
@@ -222,9 +231,8 @@ def specifier(version: str, pin: str) -> str:
     return f"~={'.'.join(map(str, (*release, 0)[: max(2, len(release))]))}"
 
 
-def _with_provenance(wheel: PlannedWheel, known: KnownFiles | None) -> PlannedWheel:
-    if known is None or wheel.key == GENERIC:
-        return wheel
+def with_provenance(wheel: PlannedWheel, known: KnownFiles) -> PlannedWheel:
+    """The wheel with a bill of materials of what is known of its files."""
     provenance = {
         member.arcname: known[id(member.tree), member.path]
         for member in wheel.spec.files
