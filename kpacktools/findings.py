@@ -115,6 +115,11 @@ _TABLE: Final = (
     Kind("wheel-too-large", W, "A wheel is larger than it may be."),
     Kind("wheel-version-skew", W, "A wheel requires another version of one that lies beside it."),
     Kind("wheel-dependency-open", E, "A wheel requires a distribution that is neither built nor external."),
+    Kind(
+        "wheel-needed-unresolved",
+        W,
+        "A library needs one that the set and the host lack; info where only no RUNPATH leads to it.",
+    ),
     # Plugins
     Kind("plugin-invalid", E, "A plugin cannot be loaded or breaks its contract."),
     # Descriptors and topology

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import shutil
 import zipfile
@@ -20,12 +22,13 @@ from kpacktools.cli import run
 from kpacktools.commands import MergeOptions, inspect, merge
 from kpacktools.data import data_path
 from kpacktools.diffing.compare import compare
+from kpacktools.diffing.html import as_html
 from kpacktools.diffing.inventory import Holding, Inventory, record
 from kpacktools.diffing.jsonform import as_mapping
 from kpacktools.diffing.markdown import as_markdown
 from kpacktools.diffing.model import Cell, Difference
-from kpacktools.diffing.plaintext import as_text
 from kpacktools.diffing.run import diff
+from kpacktools.diffing.text import as_text
 from kpacktools.errors import CallError
 from kpacktools.hookspecs import Depth
 from kpacktools.kpack.reader import KpackReader
@@ -382,6 +385,18 @@ def test_markdown_escapes_what_names_hold() -> None:
     page = as_markdown(_many(["a`|<b>\n# c"]))
     assert "| e\\|x | gfx942 |" in page
     assert "- `a'¦<b> # c`\n" in page
+
+
+def test_a_page_holds_the_same_and_needs_nothing_else(old: Path, new: Path) -> None:
+    repack(archive(new, "gfx942"), lambda kernels: {SAXPY: b"x", "<b>": kernels[SAXPY]})
+    page = as_html(difference(old, new))
+    assert f"<code>{SAXPY}</code>" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "<script" not in page
+    assert "://" not in page
+    style = page[page.index("<style>") + 7 : page.index("</style>")]
+    assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in page
 
 
 def test_text_names_some_kernels_and_all_when_asked() -> None:

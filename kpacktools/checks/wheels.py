@@ -32,6 +32,7 @@ from packaging.version import InvalidVersion, Version
 
 from kpacktools import codeobject
 from kpacktools.checks.kernels import LOOSE, archive_finding
+from kpacktools.checks.needed import Library, check_needed, is_library
 from kpacktools.checks.references import some
 from kpacktools.findings import Finding, Severity, counted, finding
 from kpacktools.hookspecs import Depth
@@ -113,6 +114,8 @@ def check_wheels(
     if len(wheels) > 1:
         found += _shared_files(wheels)
         found += _version_skews(wheels)
+    if depth >= Depth.TOC:
+        found += _unresolved(wheels, whole)
     checked = tuple(
         replace(item, artifacts=tuple(whole.get(id(claimed), claimed) for claimed in item.artifacts))
         for item in inputs
@@ -768,3 +771,50 @@ def _version_skews(wheels: Sequence[_Wheel]) -> Iterator[Finding]:
                     "build host and device wheels from one release, or pin them with --pin compatible",
                     sources=(wheel.path, *(path for _, path in sorted(versions.items()))),
                 )
+
+
+def _unresolved(wheels: Sequence[_Wheel], whole: Mapping[int, ClaimedArtifact]) -> Iterator[Finding]:
+    """``wheel-needed-unresolved`` for the wheels that stand alone, or beside all that they require."""
+    required: dict[str, set[str]] = {}
+    for wheel in wheels:
+        needs = required.setdefault(wheel.distribution, set())
+        # What an extra brings is there for some users only.
+        needs.update(
+            canonicalize_name(requirement.name)
+            for requirement in wheel.requirements()
+            if "extra" not in str(requirement.marker or "")
+        )
+    places = {place for wheel in wheels for path in wheel.tree.members if (place := _place(wheel, path))}
+    libraries = [
+        Library(wheel.path, place, tree, path)
+        for wheel in wheels
+        if _is_closed(wheel.distribution, required)
+        for tree in (whole[id(wheel.claimed)].artifact.tree,)
+        if isinstance(tree, WheelTree)
+        for path in tree.members
+        if is_library(path) and (place := _place(wheel, path))
+    ]
+    yield from check_needed(libraries, places)
+
+
+def _place(wheel: _Wheel, path: str) -> str:
+    """Where a member is installed, in one word; empty for one that installers refuse."""
+    installed = _installed(wheel, path)
+    if installed is None:
+        return ""
+    root, below = installed
+    return f"<{root}>/{below}" if root else below
+
+
+def _is_closed(distribution: str, required: Mapping[str, Collection[str]]) -> bool:
+    """True where all that a distribution requires, also in turn, is among those that are given."""
+    seen: set[str] = set()
+    waiting = [distribution]
+    while waiting:
+        name = waiting.pop()
+        if name not in required:
+            return False
+        if name not in seen:
+            seen.add(name)
+            waiting += required[name]
+    return True

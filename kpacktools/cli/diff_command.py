@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from kpacktools.cli.options import default_jobs
+from kpacktools.cli.options import default_jobs, write_output
 from kpacktools.diffing.model import Difference
 from kpacktools.diffing.run import diff
 from kpacktools.findings import errors
@@ -18,7 +18,7 @@ from kpacktools.reports.terminal import progress_for
 EPILOG = """\b
 Examples:
   kpacktools diff release-7.14 release-7.15 --fail-on lost
-  kpacktools diff old/dist new/dist --format markdown
+  kpacktools diff old/dist new/dist --format markdown -o comment.md
   kpacktools diff old.kpack new.kpack --fail-on any
   kpacktools diff yesterday.json today.json"""
 
@@ -41,11 +41,12 @@ Examples:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "markdown"]),
+    type=click.Choice(["text", "json", "markdown", "html"]),
     default="text",
     show_default=True,
-    help="What to print on stdout; markdown is for a comment on a pull request.",
+    help="What to print; markdown is for a comment on a pull request, html one page that needs no network.",
 )
+@click.option("-o", "--output", metavar="FILE", help="Write it to FILE instead of stdout.")
 @click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities.")
 @click.option(
     "--jobs",
@@ -61,6 +62,7 @@ def command(
     fail_on: str | None,
     depth: str,
     form: str,
+    output: str | None,
     policy: str | None,
     jobs: int | None,
     quiet: bool,
@@ -79,7 +81,11 @@ def command(
     )
     difference = diff(old, new, settings)
     settings.progress.stop()
-    click.echo(_shown(difference, form, quiet=quiet, verbose=verbose), nl=False)
+    text = _shown(difference, form, quiet=quiet, verbose=verbose)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_output(output, text)
     fails = {"lost": difference.lost, "any": not difference.is_equal, None: False}[fail_on]
     return 1 if fails or errors(difference.findings) else 0
 
@@ -93,6 +99,10 @@ def _shown(difference: Difference, form: str, *, quiet: bool, verbose: bool) -> 
         from kpacktools.diffing.markdown import as_markdown
 
         return as_markdown(difference)
-    from kpacktools.diffing.plaintext import as_text
+    if form == "html":
+        from kpacktools.diffing.html import as_html
+
+        return as_html(difference)
+    from kpacktools.diffing.text import as_text
 
     return as_text(difference, quiet=quiet, verbose=verbose)

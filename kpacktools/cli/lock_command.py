@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 import click
 
 from kpacktools.cli.options import default_jobs
-from kpacktools.diffing.plaintext import finding_lines
+from kpacktools.diffing.text import finding_lines
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.locking import run
 from kpacktools.locking.forms import as_json, as_text
 from kpacktools.pipeline import Settings
 from kpacktools.policy import load_policy
+from kpacktools.reports.plaintext import clean
 from kpacktools.reports.terminal import progress_for
-from kpacktools.reports.text import clean
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,7 +16,15 @@ from kpacktools.policy import load_policy
 from kpacktools.reports.model import Report
 from kpacktools.trees.shards import Prefix
 
-__all__ = ["default_jobs", "emit", "prefix_from", "prefix_options", "run_options", "settings_from"]
+__all__ = [
+    "default_jobs",
+    "emit",
+    "prefix_from",
+    "prefix_options",
+    "run_options",
+    "settings_from",
+    "write_output",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -158,12 +166,12 @@ def emit(report: Report, shown: dict[str, Any], settings: Settings, output: str 
     if output is None:
         click.echo(text, nl=False)
     else:
-        _write(output, text)
+        write_output(output, text)
     return 0 if report.ok else 1
 
 
-def _write(path: str, text: str) -> None:
-    """Write a report file whole or not at all."""
+def write_output(path: str, text: str) -> None:
+    """Write a file that ``-o`` names, whole or not at all. Raises :class:`~kpacktools.errors.CallError`."""
     temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
     try:
         with open(temporary, "w", encoding="utf-8", newline="\n") as stream:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kpacktools.diffing.model import Cell, Difference
-from kpacktools.diffing.plaintext import change, made_otherwise, summary, verdict
-from kpacktools.reports.text import clean, human_size
+from kpacktools.diffing.text import change, made_otherwise, summary, verdict
+from kpacktools.reports.plaintext import clean, human_size
 
 __all__ = ["as_markdown"]
 

@@ -118,13 +118,15 @@ class Cell:
         return self.old.compilers != self.new.compilers
 
     @property
+    def names_kernels(self) -> bool:
+        """True where at least one kernel is named."""
+        return bool(self.lost or self.gained or self.changed or self.renamed or self.moved)
+
+    @property
     def is_equal(self) -> bool:
         """Nothing differs, but for sizes and other files than kernels."""
-        named = self.lost or self.gained or self.changed or self.renamed or self.moved
-        there = (self.old is None) == (self.new is None)
-        return there and not (
-            named or self.arrived or self.uncounted or self.lanes_differ or self.compilers_differ
-        )
+        differs = self.names_kernels or self.arrived or self.uncounted or self.lanes_differ
+        return (self.old is None) == (self.new is None) and not (differs or self.compilers_differ)
 
 
 @dataclass(frozen=True, slots=True)

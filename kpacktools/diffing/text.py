@@ -7,7 +7,7 @@ from typing import Final
 
 from kpacktools.diffing.model import Amount, Cell, Difference, DistributionChange
 from kpacktools.findings import Finding, counted
-from kpacktools.reports.text import clean, human_size
+from kpacktools.reports.plaintext import clean, human_size
 
 __all__ = [
     "NAMED_AT_MOST",
@@ -41,7 +41,7 @@ def as_text(difference: Difference, *, quiet: bool = False, verbose: bool = Fals
             )
         for change in difference.distributions:
             lines += _distribution(change)
-        if lines and difference.by_content:
+        if any(cell.names_kernels for cell in difference.cells):
             lines.append("- lost, + gained, ~ changed, > renamed or under other keys")
         if lines:
             lines.append("")

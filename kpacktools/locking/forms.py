@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kpacktools.diffing.jsonform import finding_as_mapping
-from kpacktools.diffing.plaintext import NAMED_AT_MOST, finding_lines, some
+from kpacktools.diffing.text import NAMED_AT_MOST, finding_lines, some
 from kpacktools.findings import counted
 from kpacktools.locking.check import Deviation, LockCheck
 from kpacktools.locking.model import Baseline
-from kpacktools.reports.text import clean
+from kpacktools.reports.plaintext import clean
 
 __all__ = ["SCHEMA", "as_json", "as_text"]
 
