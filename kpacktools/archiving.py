@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
-from kpacktools.checks.paths import check_links, check_names
+from kpacktools.checks.paths import check_names
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding
 from kpacktools.outputs.archives import (
@@ -16,6 +16,7 @@ from kpacktools.outputs.archives import (
     write_archives,
 )
 from kpacktools.pipeline import Settings, conclude, open_inputs
+from kpacktools.planning.links import check_links
 from kpacktools.planning.merge import Counts
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.reports.model import OutputReport, Report

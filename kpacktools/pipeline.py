@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
@@ -307,14 +307,15 @@ def required(requirements: Iterable[Requirement], checks: Checks, registry: Regi
         for component in (None, item.bundle.artifact.component)
         for key in (item.bundle.key.name, item.bundle.key.base)
     }
-    held = sorted(
-        {f"{item.bundle.engine}:{item.bundle.key}" for item in checks.bundles if item.bundle.entries}
-    )
+    here: dict[str, set[str]] = {}
+    for item in checks.bundles:
+        if item.bundle.entries:
+            here.setdefault(item.bundle.engine, set()).add(item.bundle.key.name)
     return [
         finding(
             "coverage-gap",
             str(wanted),
-            f"{wanted} is required and missing; found: {', '.join(held) or 'nothing'}",
+            f"{wanted} is required and missing; {_what_is_here(engines.get(wanted.engine, wanted.engine), here)}",
             "find the shard that should hold it; was its build cut short?"
             if wanted.engine in engines
             else f"engines known here: {', '.join(sorted(set(engines.values())))}",
@@ -322,6 +323,13 @@ def required(requirements: Iterable[Requirement], checks: Checks, registry: Regi
         for wanted in requirements
         if (wanted.component, engines.get(wanted.engine, wanted.engine), wanted.key) not in present
     ]
+
+
+def _what_is_here(engine: str, here: Mapping[str, set[str]]) -> str:
+    """What there is of an engine, or else which engines there are."""
+    if engine in here:
+        return f"{engine} is here for {', '.join(sorted(here[engine]))}"
+    return f"the engines here are {', '.join(sorted(here))}" if here else "nothing is here"
 
 
 def plan(

@@ -5,21 +5,16 @@ Every exception carries a reason, which the report repeats: nothing is let throu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 from kpacktools.errors import CallError
 from kpacktools.findings import KINDS, Severity
 from kpacktools.lanes import LaneRules, default_lanes
 from kpacktools.planning.exceptions import ForeignRule, GenericRule
 from kpacktools.targets import TargetTable, UnknownTargetError, default_targets
+from kpacktools.tomlfile import read_call_file
 
 __all__ = ["NO_POLICY", "NeutralRule", "Policy", "load_policy"]
 
@@ -80,18 +75,7 @@ def load_policy(path: str | None) -> Policy:
     """
     if path is None:
         return NO_POLICY
-    try:
-        with open(path, "rb") as stream:
-            data: dict[str, Any] = tomllib.load(stream)
-    except OSError as error:
-        raise CallError(f"--policy {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CallError(f"--policy {path}: not valid TOML: {error}") from error
-    from kpacktools import manifests
-
-    problems = manifests.problems("policy", data)
-    if problems:
-        raise CallError(f"--policy {path}: {'; '.join(map(str, problems))}")
+    data = read_call_file("--policy", path, "policy")
     unknown = sorted(set(data.get("severity", ())) - set(KINDS))
     if unknown:
         raise CallError(f"--policy {path}: [severity] names no finding: {', '.join(unknown)}")

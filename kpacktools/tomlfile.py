@@ -1,7 +1,5 @@
-"""TOML files that are themselves what is checked: whatever is wrong inside one is a finding, not an error.
-
-(A policy or a shards file is part of the call, and raises.)
-"""
+"""TOML files: those that are themselves what is checked, where whatever is wrong inside is a finding, and those that
+are part of the call, where it is an error."""
 
 from __future__ import annotations
 
@@ -18,7 +16,27 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
 from kpacktools.manifests import Problem
 
-__all__ = ["read_toml", "strings"]
+__all__ = ["read_call_file", "read_toml", "strings"]
+
+
+def read_call_file(option: str, path: str, schema: str) -> dict[str, Any]:
+    """A file that an option names, valid under ``schema``.
+
+    Raises :class:`~kpacktools.errors.CallError`, which names the option, for whatever is wrong with it.
+    """
+    try:
+        with open(path, "rb") as stream:
+            data: dict[str, Any] = tomllib.load(stream)
+    except OSError as error:
+        raise CallError(f"{option} {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CallError(f"{option} {path}: not valid TOML: {error}") from error
+    except RecursionError:
+        raise CallError(f"{option} {path}: nested too deep") from None
+    problems = manifests.problems(schema, data)
+    if problems:
+        raise CallError(f"{option} {path}: {'; '.join(map(str, problems))}")
+    return data
 
 
 def read_toml(path: str, schema: str, name: str) -> tuple[dict[str, Any] | None, tuple[Finding, ...]]:

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 from kpacktools.commands import Run, start_run
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
+from kpacktools.hookspecs import Depth
 from kpacktools.outputs.metawheel import built_wheel, meta_spec, read_reports
 from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.staging import stage
@@ -31,6 +32,7 @@ from kpacktools.planning.selection import Selection
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.reports.text import human_size
 from kpacktools.trees.shards import Prefix
+from kpacktools.wheellinks import unresolved_libraries
 
 __all__ = ["WheelRun", "finish", "known_files", "wheel"]
 
@@ -92,6 +94,8 @@ def wheel(
     wheels, findings = wheel_specs(
         planned.folders, options, run.targets, lambda: installed_files(run.inputs), known_files(run, checks)
     )
+    if settings.depth >= Depth.TOC:
+        findings += tuple(unresolved_libraries(run.inputs, planned.folders, options))
     report = run.report(checks, replace(planned, findings=planned.findings + findings))
     if not report.ok:
         return report

@@ -37,7 +37,7 @@ __all__ = ["Block", "blocks", "commands", "normalised", "prepare", "refreshed"]
 REPOSITORY = Path(__file__).resolve().parent.parent
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _WORKSPACE = re.compile(r"<!-- workspace: (.*?) -->")
-_SIZE = re.compile(r"\d+(?:\.\d+)? (?:B|KB|MB)\b")
+_SIZE = re.compile(r"\d+(?:\.\d+)? (?:B|KB|MB|bytes)\b")
 _SHELL = re.compile(r"[|&;<>$`*?~#]")
 
 

@@ -97,15 +97,23 @@ def _options(command: click.Command) -> Iterator[str]:
             yield from _options(inner)
 
 
+def _benchmark_options() -> set[str]:
+    """The options of the scripts in benchmarks/, which pages name as they name those of commands."""
+    texts = [path.read_text("utf-8") for path in REPOSITORY.glob("benchmarks/*.py")]
+    return {option for text in texts for option in re.findall(r"add_argument\(\s*\"(--[a-z-]+)\"", text)}
+
+
 @every_page
 def test_no_page_names_a_command_or_option_that_is_not_there(page: Path) -> None:
     known = {"--help", *_options(command_line)}
     for span in spans(page):
         words = span.split()
-        if words[:1] == ["kpacktools"] and len(words) > 1 and not words[1].startswith("-"):
-            assert words[1] in COMMANDS, span
-        if words[0].startswith("--") or words[0] == "kpacktools":
-            assert {word for word in words if re.fullmatch(r"--[a-z-]+", word)} <= known, span
+        options = {word for word in words if re.fullmatch(r"--[a-z-]+", word)}
+        if words[0] == "kpacktools":
+            assert words[1:2] == [] or words[1].startswith("-") or words[1] in COMMANDS, span
+            assert options <= known, span
+        elif words[0].startswith("--"):
+            assert options <= known | _benchmark_options(), span
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sessions use GNU tools")
@@ -168,6 +176,22 @@ def test_json_examples_are_json_and_the_report_follows_its_schema() -> None:
     Draft202012Validator(schema).validate(documents[0])
 
 
+def test_every_json_document_that_is_printed_is_on_the_page_about_json() -> None:
+    modules = [path.read_text("utf-8") for path in (REPOSITORY / "kpacktools").rglob("*.py")]
+    names = {name for text in modules for name in re.findall(r"\"(kpacktools\.[a-z-]+/v\d+)\"", text)}
+    assert names <= set(spans(REPOSITORY / "docs/json.md"))
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\(docs/([\w.]+)\)", prose(REPOSITORY / "README.md")))
+    assert {page.name for page in REPOSITORY.glob("docs/*.md")} == linked
+
+
+def test_the_changelog_names_every_command() -> None:
+    named = set(re.findall(r"`kpacktools (\w+)", (REPOSITORY / "CHANGELOG.md").read_text("utf-8")))
+    assert named == set(COMMANDS)
+
+
 @every_page
 def test_links_to_findings_are_spelled_like_them(page: Path) -> None:
     for name, anchor in re.findall(r"\[`([^`]+)`\]\([\w.]*findings\.md#([\w-]+)\)", prose(page)):
@@ -212,3 +236,19 @@ def test_paths_that_the_architecture_page_names_are_there() -> None:
     ]
     assert len(named) > 20
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
+
+
+def test_the_architecture_page_has_a_row_for_every_module_and_package() -> None:
+    named = set(spans(REPOSITORY / "docs/architecture.md"))
+    package = REPOSITORY / "kpacktools"
+    modules = {f"kpacktools/{path.name}" for path in package.glob("*.py") if not path.name.startswith("_")}
+    packages = {f"kpacktools/{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    assert modules | packages <= named
+
+
+def test_the_architecture_page_says_what_every_folder_of_tests_and_every_marker_is_for() -> None:
+    text = (REPOSITORY / "pyproject.toml").read_text("utf-8")
+    markers = tomllib.loads(text)["tool"]["pytest"]["ini_options"]["markers"]
+    wanted = {marker.partition(":")[0] for marker in markers}
+    wanted |= {f"tests/{path.parent.name}/" for path in REPOSITORY.glob("tests/*/test_*.py")}
+    assert wanted <= set(spans(REPOSITORY / "docs/architecture.md"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -36,7 +36,7 @@ class Library(NamedTuple):
     owner: str
     """The wheel, or the key, that it is reported with."""
     place: str
-    """Where it will be, below the folder that packages are installed to."""
+    """Where it will be, from the folder that packages are installed to: ``pkg/lib/a.so``, ``../../../lib/a.so``."""
     tree: Tree
     path: str
     """In the tree."""
@@ -74,13 +74,18 @@ def system_libraries() -> frozenset[str]:
 
 
 def check_needed(
-    libraries: Iterable[Library], places: Collection[str], overlay: str = ""
+    libraries: Iterable[Library],
+    places: Collection[str],
+    *,
+    overlay: str = "",
+    external: Sequence[str] = (),
 ) -> Iterator[Finding]:
     """``wheel-needed-unresolved``: what libraries need and nothing at ``places`` is named like; of severity info
     where something is, and their RUNPATH does not lead there.
 
-    ``places`` are all files that will be installed, below the folder that packages are installed to. Where they are
-    only those below ``overlay``, a library whose RUNPATH leads elsewhere may find there what it needs.
+    ``places`` are all files that will be installed, from the folder that packages are installed to. Where they are
+    only those below ``overlay``, a library whose RUNPATH leads elsewhere may find there what it needs. ``external``
+    are distributions that may hold anything: what only they could have is of severity info.
 
     Raises :class:`~kpacktools.errors.CallError` when a file cannot be read.
     """
@@ -93,14 +98,14 @@ def check_needed(
         folders = [_folder(library.place, entry) for entry in runpath]
         for name in needed:
             if name in system_libraries() or any(
-                f"{folder}/{name}" in places for folder in folders if folder
+                posixpath.normpath(f"{folder}/{name}") in places for folder in folders
             ):
                 continue
             found = by_name.get(name, "")
             if found or not any(_is_outside(folder, overlay) for folder in folders):
                 missed.setdefault(_Missed(library.owner, name, found), []).append((library, runpath))
     for what, cases in missed.items():
-        yield _finding(what, cases)
+        yield _finding(what, cases, external)
 
 
 def _read(library: Library) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -120,7 +125,7 @@ def _folder(place: str, entry: str) -> str | None:
     for origin in _ORIGINS:
         rest = entry.removeprefix(origin)
         if rest != entry and rest[:1] in ("", "/"):
-            return posixpath.normpath(f"{posixpath.dirname(place)}{rest}")
+            return posixpath.normpath(posixpath.join(posixpath.dirname(place), rest.lstrip("/")))
     return None
 
 
@@ -128,27 +133,38 @@ def _is_outside(folder: str | None, overlay: str) -> bool:
     return bool(overlay) and folder is not None and not f"{folder}/".startswith(f"{overlay}/")
 
 
-def _finding(what: _Missed, cases: list[tuple[Library, tuple[str, ...]]]) -> Finding:
+def _finding(
+    what: _Missed, cases: Sequence[tuple[Library, Sequence[str]]], external: Sequence[str]
+) -> Finding:
     library, runpath = cases[0]
     led = f"its RUNPATH ({':'.join(runpath)}) does not lead" if runpath else "no RUNPATH leads"
     others = [other.path for other, _ in cases[1:]]
-    too = f"; as {'does' if len(others) == 1 else 'do'} {some(others)}" if others else ""
+    too = f"; so {'does' if len(others) == 1 else 'do'} {some(others)}" if others else ""
     sources = tuple(other.where for other, _ in cases) if others else ()
     if not what.found:
+        unless = f", unless an external distribution has it ({', '.join(external)})" if external else ""
         return finding(
             "wheel-needed-unresolved",
             library.where,
-            f"needs {what.needed}, which no wheel of the set, the host or every Linux system has{too}",
-            "add it to the host, or give the host's part too; the policy's [severity] if the system has it",
+            f"needs {what.needed}, which neither the set nor the host nor every Linux system has{unless}{too}",
+            "add it to the host, or declare the distribution that has it with --external",
             sources=sources,
+            severity=Severity.INFO if external else None,
         )
-    way = posixpath.relpath(posixpath.dirname(what.found), posixpath.dirname(library.place))
+    way = _way(posixpath.dirname(library.place), posixpath.dirname(what.found))
     return finding(
         "wheel-needed-unresolved",
         library.where,
         f"needs {what.needed}, which is {what.found}, and {led} there: it is only found once something else "
         f"has loaded it{too}",
-        "link it with -Wl,-rpath,'$ORIGIN" + ("" if way == "." else f"/{way}") + "'",
+        f"link it with -Wl,-rpath,'{way}'",
         sources=sources,
         severity=Severity.INFO,
     )
+
+
+def _way(start: str, end: str) -> str:
+    """The RUNPATH that leads from one folder to another. Both may begin outside the packages' folder."""
+    base = "/lib/python/site-packages"
+    way = posixpath.relpath(f"{base}/{end}", f"{base}/{start}")
+    return "$ORIGIN" if way == "." else f"$ORIGIN/{way}"

@@ -57,6 +57,8 @@ _DIST_INFO: Final = ".dist-info"
 _DATA: Final = ".data"
 _SCHEMES: Final = {"purelib": "", "platlib": "", "headers": "headers", "scripts": "bin", "data": "."}
 """Scheme below ``.data/`` -> where it is installed: the place of packages (empty), or below the prefix."""
+_PREFIX: Final = "../../.."
+"""From the folder of packages to the prefix, where ELF files are used: ``lib/python3.x/site-packages``."""
 _HASHES: Final = {"sha256": 43, "sha384": 64, "sha512": 86}
 """What RECORD may use -> characters of a digest in base64 without padding."""
 _BASE64: Final = re.compile("[A-Za-z0-9_-]*")
@@ -798,12 +800,12 @@ def _unresolved(wheels: Sequence[_Wheel], whole: Mapping[int, ClaimedArtifact]) 
 
 
 def _place(wheel: _Wheel, path: str) -> str:
-    """Where a member is installed, in one word; empty for one that installers refuse."""
+    """Where a member is installed, from the folder of packages; empty for one that installers refuse."""
     installed = _installed(wheel, path)
     if installed is None:
         return ""
     root, below = installed
-    return f"<{root}>/{below}" if root else below
+    return posixpath.join(_PREFIX, root.removeprefix("prefix"), below) if root else below
 
 
 def _is_closed(distribution: str, required: Mapping[str, Collection[str]]) -> bool:

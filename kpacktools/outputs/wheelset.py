@@ -16,13 +16,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from kpacktools.checks.paths import resolve_link
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.outputs.members import Member
 from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.wheels import WheelSpec
 from kpacktools.planning.layouts import below_prefix
+from kpacktools.planning.links import resolve_link
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.planning.selection import Input
 from kpacktools.targets import GENERIC, TargetTable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from kpacktools.checks.paths import check_links
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.planning.layouts import below_prefix
+from kpacktools.planning.links import check_links
 from kpacktools.planning.offers import Gathered, Offer
 from kpacktools.planning.selection import Input
 

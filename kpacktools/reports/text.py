@@ -24,6 +24,8 @@ __all__ = ["as_text", "clean", "human_size"]
 _NAMED_AT_MOST: Final = 5
 """Findings of one name that are printed in full, unless all are asked for."""
 _STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_READ_ONLY: Final = frozenset({"inspect", "artifacts check", "topology check"})
+"""Commands that have no output to refuse."""
 _CELL: Final = 13
 _WIDTH: Final = 100
 """Columns that the matrix may take where the output is no terminal."""
@@ -190,6 +192,7 @@ def _print_outputs(console: Console, report: Report) -> None:
 
 def _print_verdict(console: Console, report: Report) -> None:
     counts = report.counts
+    writes = report.command not in _READ_ONLY
     tally = ", ".join(_tally(report))
     if report.ok:
         line = Text("ok", style="bold green")
@@ -199,11 +202,11 @@ def _print_verdict(console: Console, report: Report) -> None:
     else:
         number = sum(f.severity is Severity.ERROR for f in report.findings)
         what = counted(number, "error")
-        line = Text("refused" if report.command != "inspect" else "not ok", style="bold red")
-        written = "" if report.command == "inspect" else "; nothing was written"
+        line = Text("refused" if writes else "not ok", style="bold red")
+        written = "; nothing was written" if writes else ""
         line.append(f"  {report.command}: {what}{written}", style="not bold default")
     console.print(line)
-    if report.ok and report.command != "inspect" and counts.files_in:
+    if report.ok and writes and counts.files_in:
         parts = [
             f"{counts.files_in:,} files in",
             f"{counts.files_out:,} out",

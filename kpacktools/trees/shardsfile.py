@@ -10,18 +10,11 @@ run = "17334455"
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
-from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-from kpacktools import manifests
 from kpacktools.errors import CallError
 from kpacktools.targets import TargetTable, UnknownTargetError
+from kpacktools.tomlfile import read_call_file
 
 __all__ = ["ShardEntry", "read_shards_file"]
 
@@ -44,16 +37,7 @@ def read_shards_file(path: str, targets: TargetTable) -> tuple[ShardEntry, ...]:
     Raises :class:`~kpacktools.errors.CallError` for a file that cannot be read or does not follow the schema, for
     a name that is given twice and for a target that nobody knows.
     """
-    try:
-        with open(path, "rb") as stream:
-            data: dict[str, Any] = tomllib.load(stream)
-    except OSError as error:
-        raise CallError(f"--shards {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CallError(f"--shards {path}: not valid TOML: {error}") from error
-    problems = manifests.problems("shards", data)
-    if problems:
-        raise CallError(f"--shards {path}: {'; '.join(map(str, problems))}")
+    data = read_call_file("--shards", path, "shards")
     entries = []
     names: set[str] = set()
     for item in data["shard"]:

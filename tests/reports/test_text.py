@@ -8,7 +8,9 @@ import pytest
 
 from builders import STAGE, Build, code_object
 from kpacktools import commands
+from kpacktools.findings import finding
 from kpacktools.pipeline import Settings
+from kpacktools.planning.merge import Counts
 from kpacktools.reports.model import Report
 from kpacktools.reports.text import as_text
 
@@ -87,3 +89,17 @@ def test_verbose_shortens_long_lists_of_generic_folders(build: Maker, settings: 
     text = as_text(commands.inspect([str(shard.root)], settings), verbose=True)
     assert " (5 files): in " in text
     assert "/c (1), 2 more folders\n" in text
+
+
+@pytest.mark.parametrize("command", ["inspect", "artifacts check", "topology check"])
+def test_a_command_that_never_writes_neither_refuses_nor_counts_what_came_out(command: str) -> None:
+    counts = Counts(files_in=2, files_out=2)
+    assert as_text(Report(command, (), counts=counts)) == f"ok  {command}\n"
+    problem = finding("topology-invalid", "T.toml", "says nonsense")
+    verdict = as_text(Report(command, (problem,), counts=counts)).splitlines()[-1]
+    assert verdict == f"not ok  {command}: 1 error"
+
+
+def test_a_command_that_writes_says_that_it_did_not() -> None:
+    problem = finding("content-conflict", "a", "differs")
+    assert as_text(Report("merge", (problem,))).endswith("refused  merge: 1 error; nothing was written\n")
