@@ -128,6 +128,10 @@ class TargetTable:
     owners: Mapping[str, str]
 
     @cached_property
+    def _covered(self) -> dict[tuple[str, str], bool]:
+        return {}
+
+    @cached_property
     def _keys(self) -> dict[str, TargetKey | None]:
         return {}
 
@@ -169,6 +173,13 @@ class TargetTable:
         A bundle covers its processors and the generic processors of its family; a processor covers target
         IDs that do not contradict it.
         """
+        # Asked once for every kernel of a release, about a few dozen pairs.
+        answer = self._covered.get((key.name, target))
+        if answer is None:
+            answer = self._covered[key.name, target] = self._covers(key, target)
+        return answer
+
+    def _covers(self, key: TargetKey, target: str) -> bool:
         try:
             other = self.key(target)
         except UnknownTargetError:

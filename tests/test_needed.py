@@ -115,7 +115,9 @@ def test_a_library_of_a_scheme_is_found_where_it_is_installed(make: Make, path: 
 
 def test_the_way_to_a_library_of_a_scheme_is_told(make: Make) -> None:
     files = {"pkg/a.so": library("b.so"), "demo-1.0.data/data/lib/b.so": library()}
-    assert only(look(make("demo", files)), NAME).hint == "link it with -Wl,-rpath,'$ORIGIN/../../..'"
+    found = only(look(make("demo", files)), NAME)
+    assert "which is demo-1.0.data/data/lib/b.so, and no RUNPATH leads there" in found.message
+    assert found.hint == "link it with -Wl,-rpath,'$ORIGIN/../../..'"
 
 
 @pytest.mark.parametrize("data", [b"", b"text", pe({}, ["gone.dll"])])

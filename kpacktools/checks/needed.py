@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -36,7 +36,7 @@ class Library(NamedTuple):
     owner: str
     """The wheel, or the key, that it is reported with."""
     place: str
-    """Where it will be, from the folder that packages are installed to: ``pkg/lib/a.so``, ``../../../lib/a.so``."""
+    """Where it will be, below the root of all that is installed."""
     tree: Tree
     path: str
     """In the tree."""
@@ -75,7 +75,7 @@ def system_libraries() -> frozenset[str]:
 
 def check_needed(
     libraries: Iterable[Library],
-    places: Collection[str],
+    places: Mapping[str, str],
     *,
     overlay: str = "",
     external: Sequence[str] = (),
@@ -83,8 +83,8 @@ def check_needed(
     """``wheel-needed-unresolved``: what libraries need and nothing at ``places`` is named like; of severity info
     where something is, and their RUNPATH does not lead there.
 
-    ``places`` are all files that will be installed, from the folder that packages are installed to. Where they are
-    only those below ``overlay``, a library whose RUNPATH leads elsewhere may find there what it needs. ``external``
+    ``places`` maps where each file will be, below the root of all that is installed, to what to call it. Where these
+    are only files below ``overlay``, a library whose RUNPATH leads elsewhere may find there what it needs. ``external``
     are distributions that may hold anything: what only they could have is of severity info.
 
     Raises :class:`~kpacktools.errors.CallError` when a file cannot be read.
@@ -105,7 +105,7 @@ def check_needed(
             if found or not any(_is_outside(folder, overlay) for folder in folders):
                 missed.setdefault(_Missed(library.owner, name, found), []).append((library, runpath))
     for what, cases in missed.items():
-        yield _finding(what, cases, external)
+        yield _finding(what, places.get(what.found, ""), cases, external)
 
 
 def _read(library: Library) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -134,14 +134,14 @@ def _is_outside(folder: str | None, overlay: str) -> bool:
 
 
 def _finding(
-    what: _Missed, cases: Sequence[tuple[Library, Sequence[str]]], external: Sequence[str]
+    what: _Missed, found: str, cases: Sequence[tuple[Library, Sequence[str]]], external: Sequence[str]
 ) -> Finding:
     library, runpath = cases[0]
     led = f"its RUNPATH ({':'.join(runpath)}) does not lead" if runpath else "no RUNPATH leads"
     others = [other.path for other, _ in cases[1:]]
     too = f"; so {'does' if len(others) == 1 else 'do'} {some(others)}" if others else ""
     sources = tuple(other.where for other, _ in cases) if others else ()
-    if not what.found:
+    if not found:
         unless = f", unless an external distribution has it ({', '.join(external)})" if external else ""
         return finding(
             "wheel-needed-unresolved",
@@ -151,20 +151,13 @@ def _finding(
             sources=sources,
             severity=Severity.INFO if external else None,
         )
-    way = _way(posixpath.dirname(library.place), posixpath.dirname(what.found))
+    way = posixpath.relpath(*(f"/{posixpath.dirname(place)}" for place in (what.found, library.place)))
     return finding(
         "wheel-needed-unresolved",
         library.where,
-        f"needs {what.needed}, which is {what.found}, and {led} there: it is only found once something else "
+        f"needs {what.needed}, which is {found}, and {led} there: it is only found once something else "
         f"has loaded it{too}",
-        f"link it with -Wl,-rpath,'{way}'",
+        "link it with -Wl,-rpath,'$ORIGIN" + ("" if way == "." else f"/{way}") + "'",
         sources=sources,
         severity=Severity.INFO,
     )
-
-
-def _way(start: str, end: str) -> str:
-    """The RUNPATH that leads from one folder to another. Both may begin outside the packages' folder."""
-    base = "/lib/python/site-packages"
-    way = posixpath.relpath(f"{base}/{end}", f"{base}/{start}")
-    return "$ORIGIN" if way == "." else f"$ORIGIN/{way}"

@@ -57,8 +57,8 @@ _DIST_INFO: Final = ".dist-info"
 _DATA: Final = ".data"
 _SCHEMES: Final = {"purelib": "", "platlib": "", "headers": "headers", "scripts": "bin", "data": "."}
 """Scheme below ``.data/`` -> where it is installed: the place of packages (empty), or below the prefix."""
-_PREFIX: Final = "../../.."
-"""From the folder of packages to the prefix, where ELF files are used: ``lib/python3.x/site-packages``."""
+_PACKAGES: Final = "lib/python3/site-packages"
+"""The folder of packages below the prefix; what matters is how deep it is."""
 _HASHES: Final = {"sha256": 43, "sha384": 64, "sha512": 86}
 """What RECORD may use -> characters of a digest in base64 without padding."""
 _BASE64: Final = re.compile("[A-Za-z0-9_-]*")
@@ -786,7 +786,9 @@ def _unresolved(wheels: Sequence[_Wheel], whole: Mapping[int, ClaimedArtifact]) 
             for requirement in wheel.requirements()
             if "extra" not in str(requirement.marker or "")
         )
-    places = {place for wheel in wheels for path in wheel.tree.members if (place := _place(wheel, path))}
+    places = {
+        place: path for wheel in wheels for path in wheel.tree.members if (place := _place(wheel, path))
+    }
     libraries = [
         Library(wheel.path, place, tree, path)
         for wheel in wheels
@@ -800,12 +802,12 @@ def _unresolved(wheels: Sequence[_Wheel], whole: Mapping[int, ClaimedArtifact]) 
 
 
 def _place(wheel: _Wheel, path: str) -> str:
-    """Where a member is installed, from the folder of packages; empty for one that installers refuse."""
+    """Where a member is installed below the prefix, on systems with ELF files; empty for one that installers refuse."""
     installed = _installed(wheel, path)
     if installed is None:
         return ""
     root, below = installed
-    return posixpath.join(_PREFIX, root.removeprefix("prefix"), below) if root else below
+    return posixpath.join(root.removeprefix("prefix"), below) if root else posixpath.join(_PACKAGES, below)
 
 
 def _is_closed(distribution: str, required: Mapping[str, Collection[str]]) -> bool:

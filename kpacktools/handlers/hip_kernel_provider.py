@@ -63,12 +63,16 @@ class HipKernelProviderHandler(Handler):
         named: dict[str, set[str]] = {}
         packed = 0
         expected: list[Expected] = []
+        archives_of: dict[tuple[str, str], str | None] = {}
         for path, at, kernel in read.kernels:
             source = kernel["kernel_source"]
             if source["kind"] != "kpack":
                 continue
             packed += 1
-            archive = local_reference(bundle, path, source["library"], found)
+            name = (path, source["library"])  # the same for nearly all kernels of a descriptor
+            if name not in archives_of:
+                archives_of[name] = local_reference(bundle, path, source["library"], found)
+            archive = archives_of[name]
             if archive is None:
                 continue
             named.setdefault(archive, set()).add(source["toc_key"])
