@@ -28,9 +28,12 @@ from kpacktools.outputs.wheelset import (
 from kpacktools.pipeline import Checks, Settings, conclude, plan
 from kpacktools.planning.exceptions import Exceptions
 from kpacktools.planning.layouts import OwnerLayout
+from kpacktools.planning.merge import Plan
+from kpacktools.planning.plan import PlannedFile
 from kpacktools.planning.selection import Selection
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.reports.text import human_size
+from kpacktools.rpath import repathed
 from kpacktools.trees.shards import Prefix
 from kpacktools.wheellinks import unresolved_libraries
 
@@ -91,10 +94,21 @@ def wheel(
     layout = OwnerLayout(by_engine=selected.by_engine)
     planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions)
     checks = run.check()
-    wheels, findings = wheel_specs(
-        planned.folders, options, run.targets, lambda: installed_files(run.inputs), known_files(run, checks)
-    )
-    if settings.depth >= Depth.TOC:
+    with repathed(planned.folders, options.overlay, options.rpaths, settings.jobs) as made:
+        planned = replace(planned, folders=made.folders, notes=(*planned.notes, *made.notes))
+        return _build(run, dist, planned, checks, options, selected)
+
+
+def _build(
+    run: Run, dist: str, planned: Plan, checks: Checks, options: WheelOptions, selected: WheelRun
+) -> Report:
+    def installed() -> dict[str, PlannedFile]:
+        # A link leads to what is packed, which may be a changed copy.
+        packed = {file.dest: file for folder in planned.folders for file in folder.files}
+        return {**installed_files(run.inputs), **packed}
+
+    wheels, findings = wheel_specs(planned.folders, options, run.targets, installed, known_files(run, checks))
+    if run.settings.depth >= Depth.TOC:
         findings += tuple(unresolved_libraries(run.inputs, planned.folders, options))
     report = run.report(checks, replace(planned, findings=planned.findings + findings))
     if not report.ok:

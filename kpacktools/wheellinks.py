@@ -28,22 +28,18 @@ def unresolved_libraries(
 
     Raises :class:`~kpacktools.errors.CallError` when a file cannot be read.
     """
-    packed = [file for folder in folders for file in folder.files if is_file(file.entry)]
-    if not any(is_library(file.dest) for file in packed):
-        return
-    host = _generic_places(inputs)
-    if not any(map(is_library, host)):
-        return
     prefix = options.overlay + "/" if options.overlay else ""
-    places = {
-        prefix + place for place in (*host, *(file.dest for folder in folders for file in folder.files))
-    }
     libraries = [
         Library(folder.key, prefix + file.dest, file.tree, file.entry.path)
         for folder in folders
         for file in folder.files
         if is_file(file.entry) and is_library(file.dest)
     ]
+    host = _generic_places(inputs) if libraries else set()
+    if not any(map(is_library, host)):
+        return
+    host.update(file.dest for folder in folders for file in folder.files)
+    places = {place: place for place in (prefix + below for below in host)}
     known = {canonicalize_name(name) for name in (HOST_DISTRIBUTION, options.host or HOST_DISTRIBUTION)}
     external = sorted({canonicalize_name(name) for name in options.external} - known)
     yield from check_needed(libraries, places, overlay=options.overlay, external=external)

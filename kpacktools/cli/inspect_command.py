@@ -37,10 +37,10 @@ def command(
     stage: str,
     **options: Any,
 ) -> int:
-    """Check what is in artifact directories, shards and install prefixes, and write nothing.
+    """Check what is in builds, archives, wheels and kpacks, and write nothing.
 
-    A PATH may be a folder of artifact directories, one artifact directory, an install prefix, or any folder above
-    or inside these.
+    A PATH may be a folder of artifact directories, one artifact directory or archive, an install prefix, a wheel, a
+    kpack, a bundle manifest, or any folder above or inside these.
     """
     settings = settings_from(options)
     prefix = prefix_from(artifacts, component, stage)

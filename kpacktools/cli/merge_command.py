@@ -46,7 +46,7 @@ def command(
 ) -> int:
     """Merge per-architecture builds (SHARD...) into OUT; every kpack stays byte for byte one of the inputs.
 
-    A SHARD is a folder of artifact directories, one artifact directory, or an install prefix.
+    A SHARD is a folder of artifact directories or archives, one of these, or an install prefix.
     """
     settings = settings_from(options)
     merge_options = replace(

@@ -103,6 +103,14 @@ Examples:
     help="Add the link manifest that rocm-sdk init reads.  [default: for _rocm_sdk_libraries]",
 )
 @click.option(
+    "--rpath",
+    "rpaths",
+    multiple=True,
+    metavar="DIR",
+    help="Let the RUNPATH of device libraries lead to this folder below site-packages (needs kpacktools[rpath]). "
+    "May be repeated.",
+)
+@click.option(
     "--parts",
     type=click.Choice(["engine"]),
     help="Also split each device's content by engine: a wheel per engine, which the device's wheel requires.",
@@ -149,6 +157,8 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
     wheels = [source for source in sources if is_wheel(source)]
     if wheels and (len(sources) > 1 or version is not None or options["shards_file"] is not None):
         raise CallError(f"{wheels[0]} is a wheel: it is split alone, and keeps its name and version")
+    if wheels and options["rpaths"]:
+        raise CallError(f"{wheels[0]} is a wheel: its files are not changed, so --rpath is for other sources")
     if options["only"] and not wheels:
         raise CallError("--only is for a SOURCE that is a wheel; --device chooses which wheels are built")
     if wheels:
@@ -169,6 +179,7 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
         build_tag=options["build_tag"],
         host=options["host"],
         devel_links=overlay == DEFAULT_OVERLAY if devel_links is None else devel_links,
+        rpaths=options["rpaths"],
     )
     selected = _selected(options)
     report = wheel(sources, dist, settings, wheel_options, selected)

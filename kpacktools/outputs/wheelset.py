@@ -65,6 +65,8 @@ class WheelOptions:
     host: str | None = None
     """Distribution name of a wheel of the generic part; None builds none."""
     devel_links: bool = True
+    rpaths: tuple[str, ...] = ()
+    """Folders below ``site-packages`` that the RUNPATHs of device libraries are to lead to; empty leaves them."""
 
 
 @dataclass(frozen=True, slots=True)
