@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
 from packaging.utils import canonicalize_name
 
@@ -35,11 +37,13 @@ from kpacktools.reports.model import OutputReport, Report
 from kpacktools.reports.text import human_size
 from kpacktools.rpath import repathed
 from kpacktools.trees.shards import Prefix
+from kpacktools.variants import variant_set
 from kpacktools.wheellinks import unresolved_libraries
 
 __all__ = ["WheelRun", "finish", "known_files", "wheel"]
 
 _NAMED_AT_MOST = 4
+NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class WheelRun:
     """Bytes that no wheel should exceed."""
     kinds: frozenset[str] = frozenset()
     """Kinds of device content that are packed; empty for all."""
+    variants: bool = False
+    """Processors' wheels as variants (PEP 825) of one distribution."""
 
 
 def wheel(
@@ -113,7 +119,17 @@ def _build(
     report = run.report(checks, replace(planned, findings=planned.findings + findings))
     if not report.ok:
         return report
-    return finish(run, dist, wheels, report, checks, selected, options.pin)
+    if not selected.variants:
+        return finish(run, dist, wheels, report, checks, selected, options.pin)
+    if selected.meta is not None:
+        raise CallError(
+            "--meta has an extra for each device's distribution, and variants are of one: take either"
+        )
+    made = variant_set(wheels, options.dist_prefix)
+    report = replace(
+        report, notes=(*report.notes, f"index of variants: {os.path.join(dist, made.index_name)}")
+    )
+    return finish(run, dist, made.wheels, report, checks, selected, files={made.index_name: made.index})
 
 
 def finish(
@@ -124,8 +140,11 @@ def finish(
     checks: Checks,
     selected: WheelRun,
     pin: str = "exact",
+    files: Mapping[str, bytes] = NO_FILES,
 ) -> Report:
     """Write planned wheels (or, in a dry run, say what would be written) and add them to the report.
+
+    ``files`` are further ones, by name, that go beside the wheels.
 
     Raises :class:`~kpacktools.errors.CallError` where a wheel cannot be made or written; ``dist`` is then as before.
     """
@@ -142,7 +161,7 @@ def finish(
             outputs = tuple(_planned_wheel(dist, item) for item in wheels)
             notes = (*report.notes, *map(_wheel_note, wheels))
             return replace(report, outputs=outputs, notes=notes, dry_run=True)
-        return _write(dist, wheels, report, checks, run.settings, selected)
+        return _write(dist, wheels, report, checks, run.settings, selected, files)
     except ValueError as error:
         raise CallError(f"these wheels cannot be made: {error}") from error
     except OSError as error:
@@ -161,6 +180,7 @@ def _write(
     checks: Checks,
     settings: Settings,
     selected: WheelRun,
+    beside: Mapping[str, bytes],
 ) -> Report:
     files = sum(len(item.spec.files) for item in wheels)
     settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
@@ -172,6 +192,9 @@ def _write(
             report = conclude(replace(report, findings=report.findings + too_large), settings)
             if not report.ok:
                 return report
+        for name, content in beside.items():
+            with open(staging.path(name), "wb") as stream:
+                stream.write(content)
         states = staging.publish(replace=selected.replace)
     return replace(
         report,

@@ -127,4 +127,4 @@ def test_the_files_of_a_wheel_are_not_changed(tmp_path: Path, capsys: pytest.Cap
     members = tuple(GeneratedFiles([("a.py", b"")]).members())
     (made,) = write_wheels([WheelSpec("demo", "1", ("py3-none-any",), members)], str(tmp_path))
     assert run(["wheel", made.path, "-o", str(tmp_path / "dist"), "--rpath", "demo/lib"]) == 2
-    assert "--rpath is for other sources" in capsys.readouterr().err
+    assert "--rpath and --variants are for other sources" in capsys.readouterr().err

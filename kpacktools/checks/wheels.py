@@ -37,12 +37,13 @@ from kpacktools.checks.references import some
 from kpacktools.findings import Finding, Severity, counted, finding
 from kpacktools.hookspecs import Depth
 from kpacktools.kpack import KpackError, read_toc
+from kpacktools.outputs.wheelmeta import VARIANT_LABEL
 from kpacktools.planning.claims import ClaimedArtifact
 from kpacktools.planning.selection import Input
 from kpacktools.progress import SILENT, Progress
 from kpacktools.targets import GENERIC, TargetKey, TargetTable, UnknownTargetError
 from kpacktools.trees import Entry
-from kpacktools.trees.wheel import WheelTree, distribution_of
+from kpacktools.trees.wheel import WHEEL_SUFFIX, WheelTree, distribution_of
 
 __all__ = ["CheckedWheels", "check_wheels", "is_wheel"]
 
@@ -240,7 +241,7 @@ def _read_wheel(claimed: ClaimedArtifact, tree: WheelTree, found: list[Finding])
 def _file_name(path: str, found: list[Finding]) -> _FileName | None:
     base = os.path.basename(path)
     try:
-        distribution, version, build, tags = parse_wheel_filename(base)
+        distribution, version, build, tags = parse_wheel_filename(_without_label(base))
     except ValueError as error:
         found.append(
             finding(
@@ -252,6 +253,14 @@ def _file_name(path: str, found: list[Finding]) -> _FileName | None:
         )
         return None
     return _FileName(distribution, version, build, tags, base.split("-")[1])
+
+
+def _without_label(name: str) -> str:
+    """The file name without the label of a variant (PEP 825): the part after the platform, which packaging refuses."""
+    parts = name.removesuffix(WHEEL_SUFFIX).split("-")
+    has_build = len(parts) > 2 and parts[2][:1].isdigit()
+    is_variant = len(parts) == 6 + has_build and VARIANT_LABEL.fullmatch(parts[-1])
+    return "-".join(parts[:-1]) + WHEEL_SUFFIX if is_variant else name
 
 
 def _dist_info(tree: WheelTree, distribution: str, found: list[Finding]) -> str | None:

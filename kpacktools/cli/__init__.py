@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     except (click.Abort, KeyboardInterrupt):
-        return _refuse("interrupted; outputs are as they were before") + 128
+        return _refuse("interrupted; every output is as it was before or complete") + 128
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _refuse(f"{place}{error.strerror or error}")

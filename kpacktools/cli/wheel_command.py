@@ -144,6 +144,12 @@ Examples:
     metavar="SIZE",
     help="wheel-too-large for a wheel of more bytes: 100MB, 1GiB. An error with --strict.",
 )
+@click.option(
+    "--variants",
+    is_flag=True,
+    help="Experimental: make processors' wheels variants (PEP 825) of one distribution, NAME of --dist-prefix, and "
+    "their index (needs kpacktools[variants]).",
+)
 @click.option("--replace", is_flag=True, help="Replace wheels that exist with other content.")
 @click.option("--dry-run", is_flag=True, help="Check and plan; write nothing.")
 @run_options()
@@ -157,8 +163,8 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
     wheels = [source for source in sources if is_wheel(source)]
     if wheels and (len(sources) > 1 or version is not None or options["shards_file"] is not None):
         raise CallError(f"{wheels[0]} is a wheel: it is split alone, and keeps its name and version")
-    if wheels and options["rpaths"]:
-        raise CallError(f"{wheels[0]} is a wheel: its files are not changed, so --rpath is for other sources")
+    if wheels and (options["rpaths"] or options["variants"]):
+        raise CallError(f"{wheels[0]} is a wheel: --rpath and --variants are for other sources")
     if options["only"] and not wheels:
         raise CallError("--only is for a SOURCE that is a wheel; --device chooses which wheels are built")
     if wheels:
@@ -201,4 +207,5 @@ def _selected(options: dict[str, Any]) -> WheelRun:
         meta_from=options["meta_from"],
         max_size=None if options["max_size"] is None else parse_size("--max-size", options["max_size"]),
         kinds=frozenset(options["kinds"]),
+        variants=options["variants"],
     )

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.outputs import transfer
-from kpacktools.outputs.staging import State, is_vacant, refusals_named, resolve, stage
+from kpacktools.outputs.staging import State, clean_around, is_vacant, refusals_named, resolve, stage
 from kpacktools.outputs.transfer import LinkMode, OpenFolder
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.progress import SILENT, Progress
@@ -107,6 +107,8 @@ def write_folders(
             states |= staging.publish(
                 replace=replace, same=lambda staged, final: not _difference(final, planned[staged])
             )
+    else:
+        clean_around(resolve(label))
     return tuple(
         WrittenFolder(
             name=folder.name,

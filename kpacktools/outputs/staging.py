@@ -35,6 +35,7 @@ from kpacktools.trees.names import STAGING_PREFIX, STAGING_SUFFIX, is_staging_na
 __all__ = [
     "Staging",
     "State",
+    "clean_around",
     "clean_stale",
     "is_staging_name",
     "is_vacant",
@@ -217,8 +218,7 @@ def stage(out: str | Path, *, whole: bool = False) -> Iterator[Staging]:
     label = os.fspath(out)
     target = resolve(label)
     parent = os.path.dirname(target)
-    clean_stale(parent)
-    clean_stale(target)
+    clean_around(target)
     fresh = whole or not os.path.lexists(target)
     place = parent if fresh else target
     missing = _missing(place)
@@ -236,6 +236,15 @@ def stage(out: str | Path, *, whole: bool = False) -> Iterator[Staging]:
         for made in missing:
             with suppress(OSError):
                 os.rmdir(made)
+
+
+def clean_around(target: str) -> None:
+    """Remove what killed runs left of an output: beside it, where it was new, and in it.
+
+    :func:`stage` does so by itself; a run that finds its output complete has nothing to stage.
+    """
+    clean_stale(os.path.dirname(target))
+    clean_stale(target)
 
 
 def clean_stale(place: str) -> None:

@@ -29,6 +29,7 @@ from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.zipformat import Packed
 
 __all__ = [
+    "VARIANT_LABEL",
     "WheelSpec",
     "dist_info_folder",
     "metadata_file",
@@ -42,6 +43,8 @@ __all__ = [
 _PLATFORM_VARIABLE: Final = "ROCM_SDK_WHEEL_PLATFORM_TAG"
 _PLATFORM: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 _BUILD_TAG: Final = re.compile(r"[0-9][A-Za-z0-9_.]*")
+VARIANT_LABEL: Final = re.compile("[0-9a-z._]+")
+"""The label of a variant wheel (PEP 825)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,14 @@ class WheelSpec:
     provenance: Mapping[str, Provenance] | None = None
     """Payload path -> what is known of it: becomes the SBOM. None writes none."""
     root_is_purelib: bool = False
+    variant: str | None = None
+    """Label of a variant wheel (PEP 825), the last part of its file name."""
 
 
 def wheel_filename(spec: WheelSpec) -> str:
-    """The name that :func:`packaging.utils.parse_wheel_filename` gives back.
+    """The name that :func:`packaging.utils.parse_wheel_filename` gives back, then the label of a variant.
 
-    Raises :class:`ValueError` where name, version, build tag or tags are not valid, or where the tags are no
+    Raises :class:`ValueError` where name, version, build tag, tags or label are not valid, or where the tags are no
     product of interpreters, ABIs and platforms, which is all that a file name can express.
 
     >>> wheel_filename(WheelSpec("rocm-sdk-device-gfx12_0", "7.15.0-rc1", ("py3-none-linux_x86_64",)))
@@ -95,6 +100,10 @@ def wheel_filename(spec: WheelSpec) -> str:
         if _BUILD_TAG.fullmatch(spec.build_tag) is None:
             raise ValueError(f"a build tag begins with a digit and has no hyphen: {spec.build_tag!r}")
         parts.insert(1, spec.build_tag)
+    if spec.variant is not None:
+        if VARIANT_LABEL.fullmatch(spec.variant) is None:
+            raise ValueError(f"a variant's label is of a-z, 0-9, dots and underscores: {spec.variant!r}")
+        parts.append(spec.variant)
     return "-".join(parts) + ".whl"
 
 
