@@ -8,58 +8,51 @@ the wheel later stumbles over it.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
-import os
 import posixpath
 import re
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from email.message import Message
-from email.parser import BytesHeaderParser
 from typing import Final, NamedTuple
 
-from packaging.metadata import InvalidMetadata, Metadata, RawMetadata, parse_email
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.tags import Tag, parse_tag
-from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.metadata import InvalidMetadata, Metadata, RawMetadata
+from packaging.tags import parse_tag
+from packaging.utils import canonicalize_name
 
 from kpacktools import codeobject
 from kpacktools.checks.kernels import LOOSE, archive_finding
-from kpacktools.checks.needed import Library, check_needed, is_library
 from kpacktools.checks.references import some
+from kpacktools.checks.wheelread import (
+    DIST_INFO,
+    SCHEMES,
+    Row,
+    Wheel,
+    as_version,
+    damaged,
+    installed,
+    read_wheel,
+    systems,
+)
+from kpacktools.checks.wheelset import shared_files, unresolved, version_skews
 from kpacktools.findings import Finding, Severity, counted, finding
 from kpacktools.hookspecs import Depth
 from kpacktools.kpack import KpackError, read_toc
-from kpacktools.outputs.wheelmeta import VARIANT_LABEL
 from kpacktools.planning.claims import ClaimedArtifact
 from kpacktools.planning.selection import Input
 from kpacktools.progress import SILENT, Progress
 from kpacktools.targets import GENERIC, TargetKey, TargetTable, UnknownTargetError
 from kpacktools.trees import Entry
-from kpacktools.trees.wheel import WHEEL_SUFFIX, WheelTree, distribution_of
+from kpacktools.trees.wheel import WheelTree
 
 __all__ = ["CheckedWheels", "check_wheels", "is_wheel"]
 
-MAX_TEXT: Final = 4 << 20
-"""Bytes of METADATA or WHEEL that are read; a long README has a tenth of it."""
-MAX_RECORD: Final = 64 << 20
-"""Bytes of RECORD that are read."""
 MAX_TAGS: Final = 10_000
 """Tags that a WHEEL file may expand to."""
 
-_DIST_INFO: Final = ".dist-info"
-_DATA: Final = ".data"
-_SCHEMES: Final = {"purelib": "", "platlib": "", "headers": "headers", "scripts": "bin", "data": "."}
-"""Scheme below ``.data/`` -> where it is installed: the place of packages (empty), or below the prefix."""
-_PACKAGES: Final = "lib/python3/site-packages"
-"""The folder of packages below the prefix; what matters is how deep it is."""
 _HASHES: Final = {"sha256": 43, "sha384": 64, "sha512": 86}
 """What RECORD may use -> characters of a digest in base64 without padding."""
 _BASE64: Final = re.compile("[A-Za-z0-9_-]*")
@@ -95,7 +88,7 @@ def check_wheels(
     """
     found: list[Finding] = []
     wheels = [
-        _read_wheel(claimed, tree, found)
+        read_wheel(claimed, tree, found)
         for item in inputs
         for claimed in item.artifacts
         for tree in (claimed.artifact.tree,)
@@ -115,10 +108,10 @@ def check_wheels(
             whole[id(wheel.claimed)] = _without_damaged(wheel, looks)
             digests.update(_device_digests(wheel, looks))
     if len(wheels) > 1:
-        found += _shared_files(wheels)
-        found += _version_skews(wheels)
+        found += shared_files(wheels)
+        found += version_skews(wheels)
     if depth >= Depth.TOC:
-        found += _unresolved(wheels, whole)
+        found += unresolved(wheels, whole)
     checked = tuple(
         replace(item, artifacts=tuple(whole.get(id(claimed), claimed) for claimed in item.artifacts))
         for item in inputs
@@ -126,7 +119,7 @@ def check_wheels(
     return CheckedWheels(checked, tuple(found), digests)
 
 
-def _device_digests(wheel: _Wheel, looks: Mapping[str, _Look]) -> Iterator[tuple[tuple[str, str], str]]:
+def _device_digests(wheel: Wheel, looks: Mapping[str, _Look]) -> Iterator[tuple[tuple[str, str], str]]:
     for path, look in looks.items():
         # Other algorithms of RECORD have longer digests.
         if look.kind is not None and look.digest is not None and len(look.digest) == _HASHES["sha256"]:
@@ -138,209 +131,12 @@ def is_wheel(claimed: ClaimedArtifact) -> bool:
     return isinstance(claimed.artifact.tree, WheelTree)
 
 
-def _without_damaged(wheel: _Wheel, looks: Mapping[str, _Look]) -> ClaimedArtifact:
+def _without_damaged(wheel: Wheel, looks: Mapping[str, _Look]) -> ClaimedArtifact:
     damaged = {path for path, look in looks.items() if look.fault}
     if not damaged:
         return wheel.claimed
     artifact = replace(wheel.claimed.artifact, tree=wheel.tree.without(damaged))
     return replace(wheel.claimed, artifact=artifact)
-
-
-class _FileName(NamedTuple):
-    """What the name of a wheel's file says."""
-
-    distribution: str
-    version: Version
-    build: BuildTag
-    tags: frozenset[Tag]
-    spelling: str
-    """The version as it is spelt."""
-
-
-class _Row(NamedTuple):
-    """One line of RECORD."""
-
-    path: str
-    digest: str
-    """``sha256=...``; may be empty."""
-    size: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Wheel:
-    """A wheel and what it says of itself; None stands for what cannot be read."""
-
-    claimed: ClaimedArtifact
-    tree: WheelTree
-    name: _FileName | None
-    dist_info: str | None
-    """The name of its ``.dist-info`` folder."""
-    metadata: RawMetadata | None
-    unparsed: tuple[str, ...]
-    """Fields of METADATA that packaging does not know, or not in this form."""
-    about: Message | None
-    """The WHEEL file."""
-    rows: tuple[_Row, ...] | None
-    """The lines of RECORD."""
-
-    @property
-    def path(self) -> str:
-        return self.tree.label
-
-    @property
-    def tags(self) -> frozenset[Tag]:
-        """The tags of the file name; none where it cannot be read."""
-        return frozenset() if self.name is None else self.name.tags
-
-    @property
-    def distribution(self) -> str:
-        return distribution_of(self.path)
-
-    @property
-    def data_folder(self) -> str:
-        """The top-level folder whose subfolders are installed by scheme."""
-        return (self.dist_info or "").removesuffix(_DIST_INFO) + _DATA
-
-    def where(self, path: str) -> str:
-        return self.claimed.artifact.where(path)
-
-    def version(self) -> Version | None:
-        """The version, by the file name, else by METADATA."""
-        if self.name is not None:
-            return self.name.version
-        return _version((self.metadata or {}).get("version", ""))
-
-    def requirements(self) -> Iterator[Requirement]:
-        """What METADATA requires, as far as it can be read."""
-        for text in (self.metadata or {}).get("requires_dist", ()):
-            try:
-                yield Requirement(text)
-            except InvalidRequirement:
-                continue  # reported among the fields of METADATA
-
-
-def _read_wheel(claimed: ClaimedArtifact, tree: WheelTree, found: list[Finding]) -> _Wheel:
-    """A wheel as far as it can be read; what cannot is noted in ``found``."""
-    distribution = distribution_of(tree.label)
-    name = _file_name(tree.label, found)
-    dist_info = _dist_info(tree, distribution, found)
-    metadata: RawMetadata | None = None
-    unparsed: Collection[str] = ()
-    about, rows = None, None
-    if dist_info is not None:
-        data = _own_file(tree, dist_info, "METADATA", MAX_TEXT, found)
-        if data is not None:
-            # The body is the README: nothing is checked in it, and older packaging stumbles over some.
-            metadata, unparsed = parse_email(data.replace(b"\r\n", b"\n").partition(b"\n\n")[0])
-        data = _own_file(tree, dist_info, "WHEEL", MAX_TEXT, found)
-        about = None if data is None else BytesHeaderParser().parsebytes(data)
-        rows = _record_rows(tree, dist_info, found)
-    return _Wheel(claimed, tree, name, dist_info, metadata, tuple(sorted(unparsed)), about, rows)
-
-
-def _file_name(path: str, found: list[Finding]) -> _FileName | None:
-    base = os.path.basename(path)
-    try:
-        distribution, version, build, tags = parse_wheel_filename(_without_label(base))
-    except ValueError as error:
-        found.append(
-            finding(
-                "wheel-name-invalid",
-                path,
-                f"its file name is not that of a wheel: {error}",
-                "expected NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl",
-            )
-        )
-        return None
-    return _FileName(distribution, version, build, tags, base.split("-")[1])
-
-
-def _without_label(name: str) -> str:
-    """The file name without the label of a variant (PEP 825): the part after the platform, which packaging refuses."""
-    parts = name.removesuffix(WHEEL_SUFFIX).split("-")
-    has_build = len(parts) > 2 and parts[2][:1].isdigit()
-    is_variant = len(parts) == 6 + has_build and VARIANT_LABEL.fullmatch(parts[-1])
-    return "-".join(parts[:-1]) + WHEEL_SUFFIX if is_variant else name
-
-
-def _dist_info(tree: WheelTree, distribution: str, found: list[Finding]) -> str | None:
-    tops = dict.fromkeys(path.partition("/")[0] for path in tree.members if "/" in path)
-    folders = sorted(top for top in tops if top.endswith(_DIST_INFO))
-    if not folders:
-        found.append(
-            finding(
-                "archive-invalid",
-                tree.label,
-                "it holds no .dist-info folder, so nothing can install it",
-                "build it with a wheel builder, not as a plain ZIP file",
-            )
-        )
-        return None
-    if len(folders) > 1:
-        found.append(
-            finding(
-                "wheel-name-invalid",
-                tree.label,
-                f"it holds {len(folders)} .dist-info folders: {some(folders)}",
-                "build one wheel for each distribution",
-            )
-        )
-    own = [folder for folder in folders if canonicalize_name(folder.partition("-")[0]) == distribution]
-    return (own or folders)[0]
-
-
-def _own_file(tree: WheelTree, dist_info: str, name: str, limit: int, found: list[Finding]) -> bytes | None:
-    """The content of a file of the ``.dist-info`` folder; None where it cannot be had."""
-    path = f"{dist_info}/{name}"
-    entry = tree.members.get(path)
-    if entry is None or entry.size > limit:
-        what = f"it holds no {name}" if entry is None else f"its {name} has {entry.size:,} bytes"
-        found.append(
-            finding(
-                "wheel-record-invalid" if name == "RECORD" else "wheel-name-invalid",
-                tree.label,
-                f"{what}; installers need it",
-                "build the wheel again",
-            )
-        )
-        return None
-    try:
-        return b"".join(tree.blocks(path))
-    except OSError as error:
-        found.append(_damaged(tree, path, str(error.strerror)))
-        return None
-
-
-def _record_rows(tree: WheelTree, dist_info: str, found: list[Finding]) -> tuple[_Row, ...] | None:
-    data = _own_file(tree, dist_info, "RECORD", MAX_RECORD, found)
-    if data is None:
-        return None
-    try:
-        lines = [line for line in csv.reader(io.StringIO(data.decode("utf-8"), newline="")) if line]
-        return tuple(_Row(path, digest, size) for path, digest, size in lines)
-    except (ValueError, csv.Error) as error:
-        found.append(
-            finding(
-                "wheel-record-invalid",
-                os.path.join(tree.label, dist_info, "RECORD"),
-                f"it cannot be read as CSV in UTF-8 with three columns: {error}",
-                "build the wheel again",
-            )
-        )
-        return None
-
-
-def _version(text: str) -> Version | None:
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
-
-
-def _damaged(tree: WheelTree, path: str, reason: str) -> Finding:
-    return finding(
-        "archive-invalid", os.path.join(tree.label, path), reason, "fetch the wheel again, or build it again"
-    )
 
 
 class _Look(NamedTuple):
@@ -357,7 +153,7 @@ class _Look(NamedTuple):
 
 
 def _look_at_members(
-    wheel: _Wheel, depth: Depth, executor: ThreadPoolExecutor, progress: Progress
+    wheel: Wheel, depth: Depth, executor: ThreadPoolExecutor, progress: Progress
 ) -> dict[str, _Look]:
     """Read members as far as the depth asks; none at depth layout."""
     if depth < Depth.TOC:
@@ -401,10 +197,10 @@ def _look_at(tree: WheelTree, path: str, algorithm: str | None, depth: Depth) ->
 
 
 def _check_wheel(
-    wheel: _Wheel, looks: Mapping[str, _Look], depth: Depth, targets: TargetTable
+    wheel: Wheel, looks: Mapping[str, _Look], depth: Depth, targets: TargetTable
 ) -> Iterator[Finding]:
     """Everything that is wrong with one wheel."""
-    yield from (_damaged(wheel.tree, path, look.fault) for path, look in looks.items() if look.fault)
+    yield from (damaged(wheel.tree, path, look.fault) for path, look in looks.items() if look.fault)
     for message in (*_names_differ(wheel), *_metadata_faults(wheel), *_wheel_faults(wheel)):
         yield finding(
             "wheel-name-invalid", wheel.path, message, "build the wheel again; do not rename or edit one"
@@ -422,25 +218,25 @@ def _check_wheel(
     yield from _check_device_code(wheel, looks, depth, targets)
 
 
-def _names_differ(wheel: _Wheel) -> Iterator[str]:
+def _names_differ(wheel: Wheel) -> Iterator[str]:
     """Where the file name and what is inside say different names or versions."""
     if wheel.name is None:
         return
     said = []
     if wheel.dist_info is not None:
-        name, _, version = wheel.dist_info.removesuffix(_DIST_INFO).partition("-")
+        name, _, version = wheel.dist_info.removesuffix(DIST_INFO).partition("-")
         said.append((f"its folder {wheel.dist_info}", name, version))
     if wheel.metadata is not None:
         said.append(("its METADATA", wheel.metadata.get("name", ""), wheel.metadata.get("version", "")))
     for what, name, version in said:
-        if canonicalize_name(name) != wheel.name.distribution or _version(version) != wheel.name.version:
+        if canonicalize_name(name) != wheel.name.distribution or as_version(version) != wheel.name.version:
             yield (
                 f"{what} says {name or 'no name'} {version or 'without a version'}, its file name "
                 f"{wheel.name.distribution} {wheel.name.version}"
             )
 
 
-def _metadata_faults(wheel: _Wheel) -> Iterator[str]:
+def _metadata_faults(wheel: Wheel) -> Iterator[str]:
     """Fields of METADATA that do not follow its specification.
 
     That a field is newer than the Metadata-Version is none: setuptools wrote License-File for years before 2.4.
@@ -459,7 +255,7 @@ def _metadata_faults(wheel: _Wheel) -> Iterator[str]:
             yield f"its METADATA is invalid: {' '.join(str(error).split())}"
 
 
-def _wheel_faults(wheel: _Wheel) -> Iterator[str]:
+def _wheel_faults(wheel: Wheel) -> Iterator[str]:
     """What is wrong with the WHEEL file, or otherwise there than in the file name."""
     if wheel.about is None:
         return
@@ -489,7 +285,7 @@ def _wheel_faults(wheel: _Wheel) -> Iterator[str]:
         yield f"its WHEEL file says {some(inside) or 'no tag'}, its file name {some(outside)}"
 
 
-def _milder_name_faults(wheel: _Wheel) -> Iterator[Finding]:
+def _milder_name_faults(wheel: Wheel) -> Iterator[Finding]:
     """What installers put up with."""
     messages = []
     if wheel.name is not None and wheel.name.spelling != str(wheel.name.version):
@@ -516,7 +312,7 @@ def _is_known(metadata: RawMetadata | None) -> bool:
         return False
 
 
-def _record_faults(wheel: _Wheel, rows: Sequence[_Row], looks: Mapping[str, _Look]) -> Iterator[str]:
+def _record_faults(wheel: Wheel, rows: Sequence[Row], looks: Mapping[str, _Look]) -> Iterator[str]:
     """RECORD against the members, in both directions."""
     members = wheel.tree.members
     unhashed = {f"{wheel.dist_info}/{name}" for name in _UNHASHED}
@@ -538,7 +334,7 @@ def _record_faults(wheel: _Wheel, rows: Sequence[_Row], looks: Mapping[str, _Loo
             yield message.format(counted(len(paths), "file")) + f": {some(sorted(set(paths)))}"
 
 
-def _row_fault(row: _Row, may_lack: bool, entry: Entry | None, look: _Look) -> str | None:
+def _row_fault(row: Row, may_lack: bool, entry: Entry | None, look: _Look) -> str | None:
     """What is wrong with one line of RECORD: a message with room for how many files share it."""
     algorithm, _, digest = row.digest.partition("=")
     if not row.digest:
@@ -556,41 +352,26 @@ def _row_fault(row: _Row, may_lack: bool, entry: Entry | None, look: _Look) -> s
     return None
 
 
-def _installed(wheel: _Wheel, path: str) -> tuple[str, str] | None:
-    """Where a member is installed, as the root (empty for the place of packages) and the path below it; None
-    for one that installers refuse."""
-    top, _, rest = path.partition("/")
-    if not (rest and top.endswith(_DATA)):
-        return "", path
-    scheme, _, below = rest.partition("/")
-    if not below or scheme not in _SCHEMES or top != wheel.data_folder:
-        return None
-    root = _SCHEMES[scheme]
-    if root == "headers":
-        return f"headers/{wheel.distribution}", below
-    return ("prefix", posixpath.normpath(f"{root}/{below}")) if root else ("", below)
-
-
-def _check_places(wheel: _Wheel) -> Iterator[Finding]:
+def _check_places(wheel: Wheel) -> Iterator[Finding]:
     """Members that are installed elsewhere than they read, and where two of them meet."""
-    refused = [path for path in wheel.tree.members if _installed(wheel, path) is None]
+    refused = [path for path in wheel.tree.members if installed(wheel, path) is None]
     if refused and wheel.dist_info is not None:
         yield finding(
             "archive-invalid",
             wheel.where(refused[0].partition("/")[0]),
             f"installers refuse {counted(len(refused), 'file')} of it: {some(refused)}",
-            f"expected {wheel.data_folder}/ with {', '.join(sorted(_SCHEMES))} below it",
+            f"expected {wheel.data_folder}/ with {', '.join(sorted(SCHEMES))} below it",
         )
     by_place: dict[tuple[str, str], list[str]] = {}
     for path in wheel.tree.members:
-        place = _installed(wheel, path)
+        place = installed(wheel, path)
         if place is not None:
             by_place.setdefault((place[0], place[1].casefold()), []).append(path)
-    linux_only = _systems(wheel) == {"linux"}
+    linux_only = systems(wheel) == {"linux"}
     for paths in by_place.values():
         if len(paths) == 1:
             continue
-        if len({_installed(wheel, path) for path in paths}) == 1:
+        if len({installed(wheel, path) for path in paths}) == 1:
             yield finding(
                 "wheel-record-invalid",
                 wheel.where(paths[-1]),
@@ -607,12 +388,6 @@ def _check_places(wheel: _Wheel) -> Iterator[Finding]:
             )
 
 
-def _systems(wheel: _Wheel) -> frozenset[str]:
-    """The operating systems that a wheel can be installed on; ``any`` for all."""
-    stems = (tag.platform.partition("_")[0].rstrip("0123456789") for tag in wheel.tags)
-    return frozenset("linux" if stem.endswith("linux") else stem for stem in stems)
-
-
 class _DeviceCode(NamedTuple):
     """What unclaimed device code has in common that is reported together."""
 
@@ -624,7 +399,7 @@ class _DeviceCode(NamedTuple):
 
 
 def _check_device_code(
-    wheel: _Wheel, looks: Mapping[str, _Look], depth: Depth, targets: TargetTable
+    wheel: Wheel, looks: Mapping[str, _Look], depth: Depth, targets: TargetTable
 ) -> Iterator[Finding]:
     """Device code for other devices than its place or the wheel's name says, and, in a wheel for any device, what
     lies in no engine's place."""
@@ -664,7 +439,7 @@ def _check_device_code(
 
 
 def _unclaimed_code(
-    wheel: _Wheel,
+    wheel: Wheel,
     own: TargetKey | None,
     looks: Mapping[str, _Look],
     depth: Depth,
@@ -724,110 +499,3 @@ def _fits(key: TargetKey, target: str, targets: TargetTable) -> bool:
     return other.owner == key.name or (
         is_wider and any(targets.covers(targets.key(parent), target) for parent in parents)
     )
-
-
-def _shared_files(wheels: Iterable[_Wheel]) -> Iterator[Finding]:
-    """Paths that two distributions own which can be installed side by side."""
-    owners: dict[tuple[str, str], list[tuple[_Wheel, str]]] = {}
-    for wheel in wheels:
-        for path in wheel.tree.members:
-            place = _installed(wheel, path)
-            if place is not None:
-                owners.setdefault(place, []).append((wheel, path))
-    for shared in owners.values():
-        first, first_path = shared[0]
-        for other, path in shared[1:]:
-            if other.distribution != first.distribution and _meet(first, other):
-                yield finding(
-                    "wheel-shared-file",
-                    other.where(path),
-                    f"is in two distributions, {first.distribution} and {other.distribution}: uninstalling one "
-                    "breaks the other",
-                    "leave the file to one of them, which the other requires",
-                    sources=(first.where(first_path), other.where(path)),
-                )
-
-
-def _meet(first: _Wheel, second: _Wheel) -> bool:
-    """True where some operating system takes both wheels."""
-    ours, theirs = _systems(first), _systems(second)
-    return "any" in ours | theirs or not ours or not theirs or not ours.isdisjoint(theirs)
-
-
-def _version_skews(wheels: Sequence[_Wheel]) -> Iterator[Finding]:
-    """Wheels that require one which is there, but in no version that they would take."""
-    present: dict[str, dict[Version, str]] = {}
-    for wheel in wheels:
-        version = wheel.version()
-        if version is not None:
-            present.setdefault(wheel.distribution, {})[version] = wheel.path
-    for wheel in wheels:
-        wanted: dict[str, list[Requirement]] = {}
-        for requirement in wheel.requirements():
-            wanted.setdefault(canonicalize_name(requirement.name), []).append(requirement)
-        for name, alternatives in wanted.items():
-            versions = present.get(name, {})
-            taken = any(
-                requirement.specifier.contains(version, prereleases=True)
-                for requirement in alternatives
-                for version in versions
-            )
-            if versions and not taken:
-                there = ", ".join(map(str, sorted(versions)))
-                asked = " or ".join(dict.fromkeys(str(r.specifier) for r in alternatives))
-                yield finding(
-                    "wheel-version-skew",
-                    wheel.path,
-                    f"requires {name} {asked}, and the one beside it is {there}",
-                    "build host and device wheels from one release, or pin them with --pin compatible",
-                    sources=(wheel.path, *(path for _, path in sorted(versions.items()))),
-                )
-
-
-def _unresolved(wheels: Sequence[_Wheel], whole: Mapping[int, ClaimedArtifact]) -> Iterator[Finding]:
-    """``wheel-needed-unresolved`` for the wheels that stand alone, or beside all that they require."""
-    required: dict[str, set[str]] = {}
-    for wheel in wheels:
-        needs = required.setdefault(wheel.distribution, set())
-        # What an extra brings is there for some users only.
-        needs.update(
-            canonicalize_name(requirement.name)
-            for requirement in wheel.requirements()
-            if "extra" not in str(requirement.marker or "")
-        )
-    places = {
-        place: path for wheel in wheels for path in wheel.tree.members if (place := _place(wheel, path))
-    }
-    libraries = [
-        Library(wheel.path, place, tree, path)
-        for wheel in wheels
-        if _is_closed(wheel.distribution, required)
-        for tree in (whole[id(wheel.claimed)].artifact.tree,)
-        if isinstance(tree, WheelTree)
-        for path in tree.members
-        if is_library(path) and (place := _place(wheel, path))
-    ]
-    yield from check_needed(libraries, places)
-
-
-def _place(wheel: _Wheel, path: str) -> str:
-    """Where a member is installed below the prefix, on systems with ELF files; empty for one that installers refuse."""
-    installed = _installed(wheel, path)
-    if installed is None:
-        return ""
-    root, below = installed
-    return posixpath.join(root.removeprefix("prefix"), below) if root else posixpath.join(_PACKAGES, below)
-
-
-def _is_closed(distribution: str, required: Mapping[str, Collection[str]]) -> bool:
-    """True where all that a distribution requires, also in turn, is among those that are given."""
-    seen: set[str] = set()
-    waiting = [distribution]
-    while waiting:
-        name = waiting.pop()
-        if name not in required:
-            return False
-        if name not in seen:
-            seen.add(name)
-            waiting += required[name]
-    return True

@@ -27,9 +27,9 @@ from kpacktools.errors import CallError
 from kpacktools.outputs.members import Member
 from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.zipformat import Packed
+from kpacktools.trees.wheel import VARIANT_LABEL
 
 __all__ = [
-    "VARIANT_LABEL",
     "WheelSpec",
     "dist_info_folder",
     "metadata_file",
@@ -43,8 +43,6 @@ __all__ = [
 _PLATFORM_VARIABLE: Final = "ROCM_SDK_WHEEL_PLATFORM_TAG"
 _PLATFORM: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 _BUILD_TAG: Final = re.compile(r"[0-9][A-Za-z0-9_.]*")
-VARIANT_LABEL: Final = re.compile("[0-9a-z._]+")
-"""The label of a variant wheel (PEP 825)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,11 @@ from kpacktools.trees import Entry
 from kpacktools.trees.decompress import BLOCK, FREE_SIZE, MAX_SIZE, ArchiveError
 from kpacktools.trees.spool import Spool
 
-__all__ = ["WHEEL_SUFFIX", "OpenedWheel", "WheelTree", "distribution_of", "open_wheel"]
+__all__ = ["VARIANT_LABEL", "WHEEL_SUFFIX", "OpenedWheel", "WheelTree", "distribution_of", "open_wheel"]
 
 WHEEL_SUFFIX: Final = ".whl"
+VARIANT_LABEL: Final = re.compile("[0-9a-z._]+")
+"""The label of a variant wheel (PEP 825)."""
 
 MAX_DIRECTORY: Final = 128 << 20
 """Bytes of a central directory, and of all folder names, counting 256 more for each: what they take in memory."""
