@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,11 @@ class DirectoryTree:
 
     def open(self, path: str) -> BinaryIO:
         """A seekable stream of one file; see :meth:`kpacktools.trees.Tree.open`."""
-        return open(os.path.join(self.root, path), "rb")
+        file = os.path.join(self.root, path)
+        # Opening a FIFO waits for a writer, and opening a device may do anything.
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", file)
+        return open(file, "rb")
 
     def local_path(self, path: str) -> str:
         """The file's path in the local file system."""

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fault_runs import REPOSITORY, SHARDS, STAGE, call, command_line, digest, entries, leftovers
 from real_wheels import aiter_shards
-
-from fault_runs import SHARDS, STAGE, call, command_line, digest, entries, leftovers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
@@ -32,6 +31,7 @@ COMMANDS = {
 }
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 KILLS = int(os.environ.get("KPACKTOOLS_KILLS", "0"))
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -145,6 +145,7 @@ def _start(words: list[str], out: Path) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=REPOSITORY,
     )
 
 

@@ -39,7 +39,12 @@ class AcmeHandler(Handler):
             findings=tuple(self._compare(bundle, manifest, root, files)),
             # At depth content the core reads each kernel and compares it with what is said here.
             expected=tuple(
-                Expected(path=f"{root}/{kernel['file']}", manifest=path, at=f"$.kernels[{i}]", sha256=kernel["sha256"])
+                Expected(
+                    path=f"{root}/{kernel['file']}",
+                    manifest=path,
+                    at=f"$.kernels[{i}]",
+                    sha256=kernel["sha256"],
+                )
                 for i, kernel in enumerate(manifest["kernels"])
             ),
             kernels=len(manifest["kernels"]),
