@@ -96,7 +96,7 @@ def _planned_output(
     found = compare_archive(out, folder, form=form, jobs=settings.jobs, progress=settings.progress)
     if found == "differs" and not replace:
         raise CallError(f"{path} exists with other content; --replace would replace it")
-    size = os.path.getsize(path) if found == "equal" else sum(file.entry.size for file in folder.files)
+    size = os.path.getsize(path) if found == "equal" else folder.size
     state = {"absent": "planned", "equal": "kept", "differs": "replaced"}[found]
     return OutputReport(path, "archive", folder.key, len(folder.files), size, state)
 

@@ -242,7 +242,7 @@ def _write_folders(
                 raise CallError(
                     f"{os.path.join(out, folder.name)} exists with other content; --replace would replace it"
                 )
-            size = sum(file.entry.size for file in folder.files)
+            size = folder.size
             path = os.path.join(out, folder.name) if folder.name else out
             outputs.append(OutputReport(path, kind, folder.key, len(folder.files), size, state))
         return replace(report, outputs=tuple(outputs), dry_run=True)

@@ -6,10 +6,17 @@ install of one, at the top level of the repository.
 
 from __future__ import annotations
 
+import sys
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-__all__ = ["data_path"]
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["data_path", "load_table"]
 
 
 def data_path(*parts: str) -> Path:
@@ -23,3 +30,9 @@ def data_path(*parts: str) -> Path:
         if path.exists():
             return path
     raise FileNotFoundError(f"kpacktools' data file {'/'.join(parts)} is missing from this installation")
+
+
+def load_table(name: str) -> dict[str, Any]:
+    """A TOML file of ``topology/``, e.g. ``load_table("targets.toml")``. Raises as :func:`data_path`."""
+    with data_path("topology", name).open("rb") as stream:
+        return tomllib.load(stream)

@@ -6,17 +6,11 @@ is the IR dialect that it shares with others.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-from kpacktools.data import data_path
+from kpacktools.data import load_table
 from kpacktools.findings import Finding, Severity, finding
 
 __all__ = ["BundleLane", "Lane", "LaneRules", "LaneTable", "check_lanes", "default_lanes"]
@@ -64,8 +58,7 @@ class LaneTable:
 @lru_cache(maxsize=1)
 def default_lanes() -> LaneTable:
     """The lanes that ship with the package."""
-    with data_path("topology", "compiler-lanes.toml").open("rb") as stream:
-        data = tomllib.load(stream)["lanes"]
+    data = load_table("compiler-lanes.toml")["lanes"]
     lanes = [Lane(name, frozenset(item["majors"]), item["profile"]) for name, item in data.items()]
     return LaneTable(tuple(sorted(lanes, key=lambda lane: min(lane.majors))))
 

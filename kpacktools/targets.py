@@ -8,19 +8,12 @@ the PyPI package rocm-bootstrap; ``topology/targets.toml`` adds what it lacks.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, Final
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-from kpacktools.data import data_path
+from kpacktools.data import load_table
 from kpacktools.errors import CallError
 
 __all__ = [
@@ -274,11 +267,6 @@ class DeviceFilter:
         return key.name == self.key.name or (key.base == self.key.name and not key.is_bundle)
 
 
-def _load(path: Path) -> dict[str, Any]:
-    with path.open("rb") as stream:
-        return tomllib.load(stream)
-
-
 def table_from(data: Mapping[str, Any]) -> TargetTable:
     """A table out of rocm-bootstrap's families and the contents of a ``targets.toml``."""
     import rocm_bootstrap as rocm  # 13 ms: only once a target is looked at
@@ -315,7 +303,7 @@ def table_from(data: Mapping[str, Any]) -> TargetTable:
 @lru_cache(maxsize=1)
 def default_targets() -> TargetTable:
     """The table that ships with the package: rocm-bootstrap and ``topology/targets.toml``."""
-    return table_from(_load(data_path("topology", "targets.toml")))
+    return table_from(load_table("targets.toml"))
 
 
 def wheel_parents(table: TargetTable, key: TargetKey, built: Iterable[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
 from kpacktools.manifests import Problem
 
-__all__ = ["read_call_file", "read_toml", "strings"]
+__all__ = ["read_call_file", "read_toml", "read_valid", "strings"]
 
 
 def read_call_file(option: str, path: str, schema: str) -> dict[str, Any]:
@@ -24,18 +24,26 @@ def read_call_file(option: str, path: str, schema: str) -> dict[str, Any]:
 
     Raises :class:`~kpacktools.errors.CallError`, which names the option, for whatever is wrong with it.
     """
+    return read_valid(f"{option} {path}", path, schema)
+
+
+def read_valid(label: str, path: str, schema: str) -> dict[str, Any]:
+    """A file that is part of the call, valid under ``schema``; messages begin with ``label``.
+
+    Raises :class:`~kpacktools.errors.CallError` for whatever is wrong with it.
+    """
     try:
         with open(path, "rb") as stream:
             data: dict[str, Any] = tomllib.load(stream)
     except OSError as error:
-        raise CallError(f"{option} {path}: {error.strerror}") from error
+        raise CallError(f"{label}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CallError(f"{option} {path}: not valid TOML: {error}") from error
+        raise CallError(f"{label}: not valid TOML: {error}") from error
     except RecursionError:
-        raise CallError(f"{option} {path}: nested too deep") from None
+        raise CallError(f"{label}: nested too deep") from None
     problems = manifests.problems(schema, data)
     if problems:
-        raise CallError(f"{option} {path}: {'; '.join(map(str, problems))}")
+        raise CallError(f"{label}: {'; '.join(map(str, problems))}")
     return data
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from rocm_bootstrap.variant_provider import AMDVariantPlugin
 
 from kpacktools.errors import CallError
-from kpacktools.outputs.wheelmeta import dist_info_folder
+from kpacktools.outputs.wheelmeta import wheel_stem
 from kpacktools.outputs.wheelset import PlannedWheel
 from kpacktools.targets import GENERIC
 
@@ -72,7 +72,7 @@ def variant_set(wheels: Sequence[PlannedWheel], distribution: str) -> VariantSet
             variant=wheel.key,
             dist_info=(*wheel.spec.dist_info, file),
         )
-        stems.add(dist_info_folder(spec).removesuffix(".dist-info"))
+        stems.add(wheel_stem(spec))
         made.append(replace(wheel, spec=spec))
     if not stems:
         raise CallError("--variants: no wheel of the set is a processor's")

@@ -25,6 +25,7 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.outputs.members import Member
 from kpacktools.outputs.sbom import SBOM_NAME
+from kpacktools.outputs.wheelmeta import wheel_stem
 from kpacktools.outputs.wheels import WheelSpec
 from kpacktools.outputs.wheelset import PlannedWheel, with_provenance
 from kpacktools.pipeline import Settings, plan
@@ -217,7 +218,7 @@ def _set(wheel: _Source, folders: Iterable[PlannedFolder]) -> Iterator[PlannedWh
             metadata_version=wheel.metadata_version,
             root_is_purelib=wheel.root_is_purelib,
         )
-        stem = _stem(spec)
+        stem = wheel_stem(spec)
         members = tuple(_members(wheel, folder, stem))
         yield PlannedWheel(folder.key, replace(spec, files=members, declared=_declared(wheel, members)))
     for folder in folders:
@@ -253,10 +254,6 @@ def _declared(wheel: _Source, members: Iterable[Member]) -> dict[str, bytes]:
 
 def _device_name(wheel: _Source, key: str) -> str:
     return f"{wheel.name}-device-{key}"
-
-
-def _stem(spec: WheelSpec) -> str:
-    return f"{canonicalize_name(spec.distribution).replace('-', '_')}-{spec.version}"
 
 
 def _members(wheel: _Source, folder: PlannedFolder, stem: str) -> Iterator[Member]:

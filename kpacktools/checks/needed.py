@@ -8,18 +8,12 @@ get away without a RUNPATH. ELF only.
 from __future__ import annotations
 
 import posixpath
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 from kpacktools.checks.references import some
-from kpacktools.data import data_path
+from kpacktools.data import load_table
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.hostfile import read_host
@@ -68,8 +62,7 @@ def is_library(path: str) -> bool:
 @lru_cache(maxsize=1)
 def system_libraries() -> frozenset[str]:
     """What every Linux system has, by ``topology/system-libraries.toml``."""
-    with data_path("topology", "system-libraries.toml").open("rb") as stream:
-        groups = tomllib.load(stream)["elf"]
+    groups = load_table("system-libraries.toml")["elf"]
     return frozenset(name for names in groups.values() for name in names)
 
 

@@ -6,11 +6,12 @@ import sys
 
 import click
 
-from kpacktools.cli.options import default_jobs, write_output
+from kpacktools.cli.options import default_jobs
 from kpacktools.diffing.model import Difference
 from kpacktools.diffing.run import diff
 from kpacktools.findings import errors
 from kpacktools.hookspecs import Depth
+from kpacktools.outputs.textfile import write_text
 from kpacktools.pipeline import Settings
 from kpacktools.policy import load_policy
 from kpacktools.reports.terminal import progress_for
@@ -85,7 +86,7 @@ def command(
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_output(output, text)
+        write_text(output, text)
     fails = {"lost": difference.lost, "any": not difference.is_equal, None: False}[fail_on]
     return 1 if fails or errors(difference.findings) else 0
 

@@ -11,6 +11,7 @@ import click
 
 from kpacktools.errors import CallError
 from kpacktools.hookspecs import Depth
+from kpacktools.outputs.textfile import write_text
 from kpacktools.pipeline import Settings
 from kpacktools.policy import load_policy
 from kpacktools.reports.model import Report
@@ -23,7 +24,6 @@ __all__ = [
     "prefix_options",
     "run_options",
     "settings_from",
-    "write_output",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -166,16 +166,5 @@ def emit(report: Report, shown: dict[str, Any], settings: Settings, output: str 
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_output(output, text)
+        write_text(output, text)
     return 0 if report.ok else 1
-
-
-def write_output(path: str, text: str) -> None:
-    """Write a file that ``-o`` names, whole or not at all. Raises :class:`~kpacktools.errors.CallError`."""
-    temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise CallError(f"-o {path}: {error.strerror}") from error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kpacktools.cli.options import emit, run_options, settings_from
 from kpacktools.errors import CallError
+from kpacktools.outputs.textfile import write_text
 
 if TYPE_CHECKING:
     from kpacktools.topology.model import Topology
@@ -91,7 +91,7 @@ def graph_command(path: str, form: str | None, output: str | None) -> int:
     if output is None:
         click.echo(text, nl=False)
         return 0
-    _write(output, text)
+    write_text(output, text)
     return 0
 
 
@@ -135,17 +135,6 @@ def plan_command(
         for requirement in requirements(parts):
             click.echo(requirement)
     return 0
-
-
-def _write(path: str, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise CallError(f"-o {path}: {error.strerror}") from error
 
 
 def _readable(path: str) -> Topology:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 import tomli_w
 
-from kpacktools import manifests
 from kpacktools.errors import CallError
 from kpacktools.lanes import LaneTable
 from kpacktools.locking.model import Baseline, Lock, LockedKernel
+from kpacktools.tomlfile import read_valid
 
-__all__ = ["SCHEMA", "as_toml", "check_aliases", "read_lock", "write_lock"]
+__all__ = ["SCHEMA", "as_toml", "check_aliases", "read_lock"]
 
 SCHEMA: Final = "kpacktools.lock/v1"
 _HEADER: Final = """\
@@ -54,17 +47,6 @@ def _table(item: Baseline) -> dict[str, Any]:
     }
 
 
-def write_lock(path: str, lock: Lock) -> None:
-    """Write a lock whole or not at all. Raises :class:`~kpacktools.errors.CallError` where that fails."""
-    temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(as_toml(lock))
-        os.replace(temporary, path)
-    except OSError as error:
-        raise CallError(f"-o {path}: {error.strerror}") from error
-
-
 def read_lock(path: str, lanes: LaneTable) -> Lock:
     """Read a lock.
 
@@ -72,16 +54,7 @@ def read_lock(path: str, lanes: LaneTable) -> Lock:
     schema (``kpacktools/manifests/lock.schema.json``), contradicts itself, or holds an alias that ``lanes`` do not
     support.
     """
-    try:
-        with open(path, "rb") as stream:
-            data: dict[str, Any] = tomllib.load(stream)
-    except OSError as error:
-        raise CallError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CallError(f"{path}: not valid TOML: {error}") from error
-    problems = manifests.problems("lock", data)
-    if problems:
-        raise CallError(f"{path}: {'; '.join(map(str, problems))}")
+    data = read_valid(path, path, "lock")
     baselines = tuple(sorted(map(_baseline, data["bundle"]), key=lambda item: item.place))
     for first, second in pairwise(baselines):
         if first.place == second.place:

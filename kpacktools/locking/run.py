@@ -12,8 +12,9 @@ from kpacktools.findings import Finding
 from kpacktools.hookspecs import Depth
 from kpacktools.lanes import default_lanes
 from kpacktools.locking.check import LockCheck, check_lock
-from kpacktools.locking.lockfile import check_aliases, read_lock, write_lock
+from kpacktools.locking.lockfile import as_toml, check_aliases, read_lock
 from kpacktools.locking.model import Lock, baselines_of
+from kpacktools.outputs.textfile import write_text
 from kpacktools.pipeline import Settings
 
 __all__ = ["check", "write"]
@@ -42,7 +43,7 @@ def write(
         return lock, inventory.findings
     if not lock.baselines:
         raise CallError(f"{', '.join(paths)}: no engine content, so there is nothing to lock")
-    write_lock(out, lock)
+    write_text(out, as_toml(lock))
     return lock, ()
 
 

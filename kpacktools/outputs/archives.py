@@ -233,7 +233,7 @@ def _pack_all(
         # The largest first, so that it is not the one that all others have to wait for.
         running = {
             index: pool.submit(_pack_file, folders[index], staging, packing)
-            for index in sorted(range(len(folders)), key=lambda index: -_size(folders[index]))
+            for index in sorted(range(len(folders)), key=lambda index: -folders[index].size)
         }
         try:
             return [running[index].result() for index in range(len(folders))]
@@ -244,10 +244,6 @@ def _pack_all(
 
 def _packing(form: ArchiveForm, threads: int, progress: Progress) -> _Packing:
     return _Packing(form, max(1, threads), max(0, source_date_epoch()), progress, threading.Event())
-
-
-def _size(folder: PlannedFolder) -> int:
-    return sum(file.entry.size for file in folder.files)
 
 
 def _pack_file(folder: PlannedFolder, staging: Staging, packing: _Packing) -> _Digest:

@@ -93,7 +93,7 @@ def write_folders(
         found, difference = _compare(label, folder)
         if found == "equal":
             states[folder.name] = "kept"
-            progress.advance(files=len(folder.files), size=_size(folder))
+            progress.advance(files=len(folder.files), size=folder.size)
         elif found == "absent" or replace:
             missing.append(folder)
         else:
@@ -116,7 +116,7 @@ def write_folders(
             key=folder.key,
             state=states[folder.name],
             files=len(folder.files),
-            bytes=_size(folder),
+            bytes=folder.size,
         )
         for folder in folders
     )
@@ -132,10 +132,6 @@ def compare_folder(out: str | Path, folder: PlannedFolder) -> Comparison:
 
 def _path(out: str, folder: PlannedFolder) -> str:
     return os.path.join(out, folder.name) if folder.name else out
-
-
-def _size(folder: PlannedFolder) -> int:
-    return sum(file.entry.size for file in folder.files)
 
 
 def _check(folders: Sequence[PlannedFolder]) -> dict[str, tuple[str, ...]]:

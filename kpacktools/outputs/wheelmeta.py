@@ -38,6 +38,7 @@ __all__ = [
     "source_date_epoch",
     "wheel_file",
     "wheel_filename",
+    "wheel_stem",
 ]
 
 _PLATFORM_VARIABLE: Final = "ROCM_SDK_WHEEL_PLATFORM_TAG"
@@ -93,7 +94,7 @@ def wheel_filename(spec: WheelSpec) -> str:
     axes = [sorted(set(axis)) for axis in zip(*(tag.split("-") for tag in tags), strict=True)]
     if not tags or {"-".join(tag) for tag in product(*axes)} != set(tags):
         raise ValueError(f"no file name can stand for exactly the tags {', '.join(tags) or '(none)'}")
-    parts = [_stem(spec), *(".".join(axis) for axis in axes)]
+    parts = [wheel_stem(spec), *(".".join(axis) for axis in axes)]
     if spec.build_tag is not None:
         if _BUILD_TAG.fullmatch(spec.build_tag) is None:
             raise ValueError(f"a build tag begins with a digit and has no hyphen: {spec.build_tag!r}")
@@ -107,7 +108,7 @@ def wheel_filename(spec: WheelSpec) -> str:
 
 def dist_info_folder(spec: WheelSpec) -> str:
     """The folder, without a slash, of METADATA, WHEEL and RECORD. Raises :class:`ValueError` as above."""
-    return _stem(spec) + ".dist-info"
+    return wheel_stem(spec) + ".dist-info"
 
 
 def metadata_file(spec: WheelSpec) -> bytes:
@@ -182,7 +183,8 @@ def source_date_epoch(environ: Mapping[str, str] = os.environ) -> int:
         raise CallError(f"SOURCE_DATE_EPOCH is {text!r}; expected seconds since 1970") from None
 
 
-def _stem(spec: WheelSpec) -> str:
+def wheel_stem(spec: WheelSpec) -> str:
+    """``name-version``, first part of ``.dist-info`` and ``.data`` folders. Raises :class:`ValueError` as above."""
     name = canonicalize_name(spec.distribution, validate=True)
     return f"{name.replace('-', '_')}-{Version(spec.version)}"
 

@@ -36,6 +36,11 @@ class PlannedFolder:
     """Stage prefixes for ``artifact_manifest.txt``, in order; None where no manifest is written."""
 
     @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.entry.size for file in self.files)
+
+    @property
     def manifest(self) -> bytes | None:
         """The bytes of ``artifact_manifest.txt``: one stage prefix a line (TheRock's format)."""
         if self.prefixes is None:

@@ -1,0 +1,20 @@
+"""One text file that ``-o`` names."""
+
+from __future__ import annotations
+
+import os
+
+from kpacktools.errors import CallError
+
+__all__ = ["write_text"]
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file whole or not at all. Raises :class:`~kpacktools.errors.CallError` where that fails."""
+    temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CallError(f"-o {path}: {error.strerror}") from error
