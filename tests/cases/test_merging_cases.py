@@ -253,3 +253,18 @@ def test_generic_halves_with_different_files_are_all_kept_and_said(
     assert found.severity is Severity.WARNING
     assert "libextra.so is not in gfx942" in found.message
     assert "gfx1100" not in found.message
+
+
+@pytest.mark.parametrize(("length", "expected"), [(225, None), (230, "path-too-long")])
+def test_D18_a_path_that_does_not_fit_once_installed_is_named(
+    build: Maker, settings: Settings, length: int, expected: str | None
+) -> None:
+    below = "lib/hipdnn_plugins/engines/"
+    shard = build("gfx942").host()
+    shard.put("d" * 100 + "/" + "f" * (length - len(below) - 101), "x")
+    report = inspect([str(shard.root)], settings)
+    assert names(report) == (set() if expected is None else {expected})
+    if expected is not None:
+        found = only(report, expected)
+        assert f"/{STAGE}/{below}ddd" in found.path
+        assert found.message.startswith(f"{length} characters below its stage prefix")
