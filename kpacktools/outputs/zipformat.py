@@ -13,25 +13,30 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kpacktools.zipstructs import (
+    CENTRAL,
+    CENTRAL_MAGIC,
+    DEFLATED,
+    END,
+    END64,
+    END64_MAGIC,
+    END_MAGIC,
+    EXTRA_ZIP64,
+    FLAG_UTF8,
+    FULL16,
+    FULL32,
+    LOCAL,
+    LOCAL_MAGIC,
+    LOCATOR64,
+    LOCATOR64_MAGIC,
+    STORED,
+)
+
 __all__ = ["DEFLATED", "STANDARD_LIMITS", "STORED", "Packed", "ZipFormat", "ZipLimits"]
 
-STORED: Final = 0
-DEFLATED: Final = 8
-
-_FULL16: Final = 0xFFFF
-_FULL32: Final = 0xFFFFFFFF
-
-_LOCAL: Final = struct.Struct("<4s5H3L2H")
-_CENTRAL: Final = struct.Struct("<4s2B5H3L5H2L")
-_END: Final = struct.Struct("<4s4H2LH")
-_END64: Final = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR64: Final = struct.Struct("<4sLQL")
-
 _UNIX: Final = 3
-_UTF8: Final = 0x800
 _VERSION: Final = 20
 _VERSION64: Final = 45
-_EXTRA64: Final = 1
 _LOCAL_EXTRA64: Final = struct.Struct("<2H2Q")
 
 _EARLIEST: Final = 315532800
@@ -44,11 +49,11 @@ _LATEST: Final = 4354819198
 class ZipLimits:
     """The values from which on a field overflows into zip64. Tests lower them; nothing else should."""
 
-    size: int = _FULL32
+    size: int = FULL32
     """Bytes of one member, packed or not."""
-    offset: int = _FULL32
+    offset: int = FULL32
     """Bytes before a member, before the central directory, and of that directory itself."""
-    count: int = _FULL16
+    count: int = FULL16
     """Members."""
 
 
@@ -102,17 +107,17 @@ class ZipFormat:
 
     def header_length(self, name: bytes, size: int) -> int:
         """Length of a member's local header, which is known before the member is packed."""
-        return _LOCAL.size + len(name) + (_LOCAL_EXTRA64.size if size >= self.limits.size else 0)
+        return LOCAL.size + len(name) + (_LOCAL_EXTRA64.size if size >= self.limits.size else 0)
 
     def header(self, name: bytes, method: int, crc: int, packed: int, size: int) -> bytes:
         """A member's local header, with the terms of :class:`Packed`."""
         version, extra = _VERSION, b""
         if size >= self.limits.size:
             # A local header has to give both sizes in 64 bits, whichever of them overflows.
-            version, extra = _VERSION64, _LOCAL_EXTRA64.pack(_EXTRA64, 16, size, packed)
-            size = packed = _FULL32
-        fixed = _LOCAL.pack(
-            b"PK\3\4",
+            version, extra = _VERSION64, _LOCAL_EXTRA64.pack(EXTRA_ZIP64, 16, size, packed)
+            size = packed = FULL32
+        fixed = LOCAL.pack(
+            LOCAL_MAGIC,
             version,
             _flags(name),
             method,
@@ -141,16 +146,16 @@ class ZipFormat:
             wide = []
             if size >= limits.size:
                 wide.append(size)
-                size = _FULL32
+                size = FULL32
             if packed >= limits.size:
                 wide.append(packed)
-                packed = _FULL32
+                packed = FULL32
             if offset >= limits.offset:
                 wide.append(offset)
-                offset = _FULL32
-            version, extra = _VERSION64, struct.pack(f"<2H{len(wide)}Q", _EXTRA64, 8 * len(wide), *wide)
-        fixed = _CENTRAL.pack(
-            b"PK\1\2",
+                offset = FULL32
+            version, extra = _VERSION64, struct.pack(f"<2H{len(wide)}Q", EXTRA_ZIP64, 8 * len(wide), *wide)
+        fixed = CENTRAL.pack(
+            CENTRAL_MAGIC,
             version,
             _UNIX,
             version,
@@ -174,15 +179,15 @@ class ZipFormat:
     def _end(self, count: int, length: int, start: int) -> bytes:
         limits, end64 = self.limits, b""
         if count >= limits.count or length >= limits.offset or start >= limits.offset:
-            record = _END64.pack(
-                b"PK\6\6", _END64.size - 12, _VERSION64, _VERSION64, 0, 0, count, count, length, start
+            record = END64.pack(
+                END64_MAGIC, END64.size - 12, _VERSION64, _VERSION64, 0, 0, count, count, length, start
             )
-            end64 = record + _LOCATOR64.pack(b"PK\6\7", 0, start + length, 1)
-            count = _FULL16 if count >= limits.count else count
-            length = _FULL32 if length >= limits.offset else length
-            start = _FULL32 if start >= limits.offset else start
-        return end64 + _END.pack(b"PK\5\6", 0, 0, count, count, length, start, 0)
+            end64 = record + LOCATOR64.pack(LOCATOR64_MAGIC, 0, start + length, 1)
+            count = FULL16 if count >= limits.count else count
+            length = FULL32 if length >= limits.offset else length
+            start = FULL32 if start >= limits.offset else start
+        return end64 + END.pack(END_MAGIC, 0, 0, count, count, length, start, 0)
 
 
 def _flags(name: bytes) -> int:
-    return 0 if name.isascii() else _UTF8
+    return 0 if name.isascii() else FLAG_UTF8

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from kpacktools.errors import CallError
 from kpacktools.outputs.zipformat import DEFLATED, STORED, Packed, ZipFormat, ZipLimits
-from kpacktools.trees import wheel
+from kpacktools.trees import wheelscan
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.wheel import OpenedWheel, WheelTree, distribution_of, open_wheel
 
@@ -429,12 +429,12 @@ def test_a_bomb_is_refused_without_unpacking_it(opened: Opener) -> None:
 
 def test_an_endless_list_of_faults_ends(opened: Opener) -> None:
     wheel_opened = opened(archive([Item(f"../{i}") for i in range(500)]))
-    assert len(wheel_opened.findings) == wheel.MAX_FAULTS + 2
+    assert len(wheel_opened.findings) == wheelscan.MAX_FAULTS + 2
     assert not wheel_opened.tree.members
 
 
 def test_more_names_than_fit_in_memory_are_refused(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wheel, "MAX_DIRECTORY", 5_000)
+    monkeypatch.setattr(wheelscan, "MAX_DIRECTORY", 5_000)
     assert opened(archive([Item(f"{i}") for i in range(10)])).findings == ()
     for items in ([Item(f"{i}") for i in range(100)], [Item("a/" * 20 + "b")]):
         refused = opened(archive(items))
