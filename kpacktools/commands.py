@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from kpacktools.archiving import archive_outputs
-from kpacktools.checks.markers import find_hosts
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.hookspecs import Depth
-from kpacktools.outputs.archives import ArchiveForm
 from kpacktools.outputs.folders import compare_folder, write_folders
 from kpacktools.pipeline import (
     Checks,
@@ -37,14 +34,13 @@ from kpacktools.planning.layouts import ArtifactLayout, FlatLayout
 from kpacktools.planning.merge import Plan
 from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry, load_registry
-from kpacktools.policy import load_policy
 from kpacktools.reports.model import OutputReport, Report
-from kpacktools.resolving import Resolution, resolve_engine, resolve_hosts
-from kpacktools.targets import TargetTable, UnknownTargetError
+from kpacktools.targets import TargetTable
+from kpacktools.trees.decompress import ArchiveForm
 from kpacktools.trees.shards import Prefix, Shard
 from kpacktools.trees.shardsfile import read_shards_file
 
-__all__ = ["MergeOptions", "Run", "inspect", "merge", "resolve", "run_over", "split", "start_run"]
+__all__ = ["MergeOptions", "Run", "inspect", "merge", "run_over", "split", "start_run"]
 
 LinkMode = Literal["auto", "hardlink", "copy"]
 
@@ -159,30 +155,6 @@ def inspect(
     return replace(report, counts=replace(report.counts, files_in=files))
 
 
-def resolve(root: str, engine: str, target: str, policy: str | None = None) -> list[Resolution]:
-    """What the runtime would look for on a device; of every host library with a marker for the engine ``kpack``.
-
-    Raises :class:`~kpacktools.errors.CallError` for a path, target or engine that is unusable.
-    """
-    settings = Settings(policy=load_policy(policy))
-    run = start_run("resolve", [root], settings, Prefix(), any_depth=True)
-    try:
-        key = run.targets.key(target)
-    except UnknownTargetError as error:
-        raise CallError(f"--target {target}: {error}") from None
-    names = {name: h.engine for h in run.registry.handlers for name in (h.name, *h.engines)}
-    wanted = names.get(engine, engine)
-    if wanted == "kpack":
-        hosts = [host for item in run.inputs for c in item.artifacts for host in find_hosts(c)]
-        found = resolve_hosts(hosts, run.inputs, key)
-        if found:
-            return found
-    checks = run.check()
-    if wanted not in {*names.values(), *(item.bundle.engine for item in checks.bundles)}:
-        raise CallError(f"--engine {engine}: no such engine; known: {', '.join(sorted(set(names.values())))}")
-    return [resolve_engine(wanted, key, checks.bundles, checks.findings)]
-
-
 def split(source: str, out: str, settings: Settings, options: MergeOptions = MergeOptions()) -> Report:
     """Split one tree into a generic part and one part per target.
 
@@ -223,6 +195,8 @@ def _write_folders(
     if not report.ok:
         return report
     if options.archive:
+        from kpacktools.archiving import archive_outputs
+
         return archive_outputs(
             report,
             out,

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kpacktools.checks.bills import check_bills
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.generic import check_generic
 from kpacktools.checks.host import shadowed_plugins
@@ -21,12 +20,10 @@ from kpacktools.checks.paths import check_names
 from kpacktools.checks.run import check_bundles
 from kpacktools.checks.sets import mixed_builds, shadowing_variants
 from kpacktools.checks.standalone import check_archive
-from kpacktools.checks.wheels import check_wheels, is_wheel
 from kpacktools.digests import digests_of
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, counted, finding, sort_findings, with_severity
 from kpacktools.hookspecs import Bundle, Depth, Handler
-from kpacktools.hostfile import build_id_of
 from kpacktools.lanes import check_lanes, default_lanes
 from kpacktools.planning.adoption import adopt_archives
 from kpacktools.planning.claims import OPAQUE, Claimer, bundles_of
@@ -39,6 +36,7 @@ from kpacktools.policy import NO_POLICY, Policy
 from kpacktools.progress import SILENT, Progress
 from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Report
 from kpacktools.targets import TargetTable, UnknownTargetError
+from kpacktools.trees import Tree
 from kpacktools.trees.opening import open_shard, open_shards_below
 from kpacktools.trees.shards import Prefix, Shard
 from kpacktools.trees.shardsfile import ShardEntry
@@ -183,9 +181,14 @@ def unknown_targets(inputs: Iterable[Input]) -> tuple[Finding, ...]:
 
 def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, settings: Settings) -> Checks:
     """Check names, bundles and generic parts as deep as asked, on ``settings.jobs`` threads."""
-    wheels = check_wheels(inputs, settings.depth, targets, settings.jobs, settings.progress)
-    inputs = wheels.inputs
-    found: list[Finding] = [*registry.findings, *wheels.findings]
+    found: list[Finding] = [*registry.findings]
+    digests: Mapping[tuple[str, str], str] = {}
+    if has_wheels := any(claimed.is_wheel for item in inputs for claimed in item.artifacts):
+        from kpacktools.checks.wheels import check_wheels  # what knows metadata takes long to import
+
+        wheels = check_wheels(inputs, settings.depth, targets, settings.jobs, settings.progress)
+        inputs, digests = wheels.inputs, wheels.digests
+        found += wheels.findings
     bundles: list[Bundle] = []
     alone: list[CheckedBundle] = []
     for item in inputs:
@@ -208,7 +211,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
         for claimed in item.artifacts:
             artifact = claimed.artifact
             neutral = settings.policy.neutral_rule(artifact.name, artifact.component) is not None
-            if not (neutral or artifact.is_file or is_wheel(claimed)):
+            if not (neutral or artifact.is_file or claimed.is_wheel):
                 found += check_generic(claimed, settings.depth)
 
     if settings.depth >= Depth.TOC:
@@ -227,7 +230,10 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     found += check_lanes([result.lane for result in checked], default_lanes(), settings.policy.lanes)
     found += shadowing_variants(checked)
     found += mixed_builds(checked)
-    found += check_bills(inputs, checked, wheels.digests, settings.depth)
+    if has_wheels:
+        from kpacktools.checks.bills import check_bills
+
+        found += check_bills(inputs, checked, digests, settings.depth)
     return Checks(checked, tuple(found), _duplicates(copies))
 
 
@@ -342,8 +348,14 @@ def plan(
 ) -> Plan:
     """Plan the outputs; reads only files that several inputs offer."""
     with ThreadPoolExecutor(jobs) as executor:
-        look = Look(lambda files: digests_of(files, executor), build_id_of)
+        look = Look(lambda files: digests_of(files, executor), _build_id)
         return plan_merge(inputs, layout, selection, targets, look, exceptions)
+
+
+def _build_id(tree: Tree, path: str) -> str | None:
+    from kpacktools.hostfile import build_id_of  # most runs have no two files to tell apart by it
+
+    return build_id_of(tree, path)
 
 
 def conclude(report: Report, settings: Settings) -> Report:

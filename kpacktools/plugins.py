@@ -12,14 +12,17 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import metadata
-from typing import Any, Final
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
 from kpacktools import hookspecs
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.hookspecs import PROJECT, Handler
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 __all__ = ["BUILTIN", "ENTRY_POINT_GROUP", "Registered", "Registry", "load_registry"]
 
@@ -89,7 +92,7 @@ def load_registry(entry_points: Iterable[metadata.EntryPoint] | None = None) -> 
     for module in BUILTIN:
         manager.register(importlib.import_module(module), name=module)
         origin[module] = _own_name()
-    found = metadata.entry_points(group=ENTRY_POINT_GROUP) if entry_points is None else entry_points
+    found = _installed() if entry_points is None else entry_points
     for entry_point in sorted(found, key=lambda e: (e.name, e.value)):
         distribution = _distribution(entry_point)
         name = f"{entry_point.name} ({distribution})"
@@ -100,6 +103,48 @@ def load_registry(entry_points: Iterable[metadata.EntryPoint] | None = None) -> 
             continue
         origin[name] = distribution
     return _collect(manager, origin, broken)
+
+
+def _installed() -> Iterable[metadata.EntryPoint]:
+    """The entry points of the distributions that are installed."""
+    if not _may_have_plugins():
+        return ()
+    from importlib import metadata  # with what it needs an eighth of a small run
+
+    return metadata.entry_points(group=ENTRY_POINT_GROUP)
+
+
+def _may_have_plugins() -> bool:
+    """False only where no distribution can have an entry point for us.
+
+    Looks for our group where distributions are described in folders on ``sys.path`` (the Entry points specification
+    of the PyPA); wherever they may be found in another way the answer is True.
+    """
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    group = f"[{ENTRY_POINT_GROUP}]".encode()
+    for folder in sys.path:
+        try:
+            with os.scandir(folder or ".") as listing:
+                names = [child.name for child in listing]
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True  # an archive, or a folder that importlib may be able to read
+        if folder.endswith(".egg") or any(name.endswith(".egg") for name in names):
+            return True
+        for name in names:
+            if not name.endswith((".dist-info", ".egg-info")):
+                continue
+            try:
+                with open(os.path.join(folder, name, "entry_points.txt"), "rb") as stream:
+                    if group in stream.read().replace(b" ", b""):
+                        return True
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                return True
+    return False
 
 
 def _collect(

@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from kpacktools.checks.bundles import CheckedBundle
-from kpacktools.checks.markers import Archives, HostFile, lookups
+from kpacktools.checks.markers import Archives, HostFile, find_hosts, lookups
+from kpacktools.commands import start_run
+from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, counted
 from kpacktools.hostfile import expand
+from kpacktools.pipeline import Settings
 from kpacktools.planning.selection import Input
-from kpacktools.targets import TargetKey
+from kpacktools.policy import load_policy
+from kpacktools.targets import TargetKey, UnknownTargetError
+from kpacktools.trees.shards import Prefix
 
-__all__ = ["Attempt", "Resolution", "resolve_engine", "resolve_hosts"]
+__all__ = ["Attempt", "Resolution", "resolve", "resolve_engine", "resolve_hosts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,30 @@ class Resolution:
             "taken": None if self.taken is None else self.taken.looks_for,
             "reasons": list(self.reasons),
         }
+
+
+def resolve(root: str, engine: str, target: str, policy: str | None = None) -> list[Resolution]:
+    """What the runtime would look for on a device; of every host library with a marker for the engine ``kpack``.
+
+    Raises :class:`~kpacktools.errors.CallError` for a path, target or engine that is unusable.
+    """
+    settings = Settings(policy=load_policy(policy))
+    run = start_run("resolve", [root], settings, Prefix(), any_depth=True)
+    try:
+        key = run.targets.key(target)
+    except UnknownTargetError as error:
+        raise CallError(f"--target {target}: {error}") from None
+    names = {name: h.engine for h in run.registry.handlers for name in (h.name, *h.engines)}
+    wanted = names.get(engine, engine)
+    if wanted == "kpack":
+        hosts = [host for item in run.inputs for c in item.artifacts for host in find_hosts(c)]
+        found = resolve_hosts(hosts, run.inputs, key)
+        if found:
+            return found
+    checks = run.check()
+    if wanted not in {*names.values(), *(item.bundle.engine for item in checks.bundles)}:
+        raise CallError(f"--engine {engine}: no such engine; known: {', '.join(sorted(set(names.values())))}")
+    return [resolve_engine(wanted, key, checks.bundles, checks.findings)]
 
 
 def resolve_engine(

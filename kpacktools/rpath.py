@@ -73,17 +73,14 @@ def runpath(place: str, folders: Sequence[str]) -> str:
 def repathed(
     folders: Sequence[PlannedFolder], overlay: str, lead_to: Sequence[str], jobs: int = 1
 ) -> Iterator[Repathed]:
-    """The folders as they are where ``lead_to`` is empty; else with copies of the device parts' libraries whose
-    RUNPATH leads to exactly these folders, which are named from where packages are installed, in this order.
+    """The folders with copies of the device parts' libraries whose RUNPATH leads to exactly the folders ``lead_to``,
+    which are named from where packages are installed, in this order.
 
     The copies are there as long as the context is.
 
     Raises :class:`~kpacktools.errors.CallError` where patchelf is missing or refuses a library, where a library
     cannot be read, and for a folder that is absolute or leaves the packages' folder.
     """
-    if not lead_to:
-        yield Repathed(tuple(folders))
-        return
     patchelf = _patchelf()
     names = [_checked(folder) for folder in lead_to]
     with tempfile.TemporaryDirectory(prefix="kpacktools-rpath-") as temporary:

@@ -34,10 +34,8 @@ from kpacktools.planning.merge import Plan
 from kpacktools.planning.plan import PlannedFile
 from kpacktools.planning.selection import Selection
 from kpacktools.reports.model import OutputReport, Report
-from kpacktools.reports.text import human_size
-from kpacktools.rpath import repathed
+from kpacktools.reports.plaintext import human_size
 from kpacktools.trees.shards import Prefix
-from kpacktools.variants import variant_set
 from kpacktools.wheellinks import unresolved_libraries
 
 __all__ = ["WheelRun", "finish", "known_files", "wheel"]
@@ -100,6 +98,10 @@ def wheel(
     layout = OwnerLayout(by_engine=selected.by_engine)
     planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions)
     checks = run.check()
+    if not options.rpaths:
+        return _build(run, dist, planned, checks, options, selected)
+    from kpacktools.rpath import repathed
+
     with repathed(planned.folders, options.overlay, options.rpaths, settings.jobs) as made:
         planned = replace(planned, folders=made.folders, notes=(*planned.notes, *made.notes))
         return _build(run, dist, planned, checks, options, selected)
@@ -125,6 +127,8 @@ def _build(
         raise CallError(
             "--meta has an extra for each device's distribution, and variants are of one: take either"
         )
+    from kpacktools.variants import variant_set
+
     made = variant_set(wheels, options.dist_prefix)
     report = replace(
         report, notes=(*report.notes, f"index of variants: {os.path.join(dist, made.index_name)}")

@@ -38,20 +38,15 @@ from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
 from kpacktools.trees import is_file
 from kpacktools.trees.shards import Artifact, Shard
 from kpacktools.trees.spool import Spool
-from kpacktools.trees.wheel import WHEEL_SUFFIX, WheelTree, open_wheel
+from kpacktools.trees.wheel import WheelTree, open_wheel
 from kpacktools.wheelbuild import WheelRun, finish, known_files
 
-__all__ = ["is_wheel", "split_wheel"]
+__all__ = ["split_wheel"]
 
 LOOSE_ENGINE: Final = "loose"
 """The engine of code objects that lie in no engine's place."""
 _OWN: Final = ("METADATA", "WHEEL", "RECORD", "RECORD.jws", "RECORD.p7s", SBOM_NAME)
 """Files of a dist-info folder that are made anew; signatures of the old RECORD do not hold."""
-
-
-def is_wheel(path: str) -> bool:
-    """True for a path that names a wheel."""
-    return path.endswith(WHEEL_SUFFIX) and os.path.isfile(path)
 
 
 @dataclass(frozen=True, slots=True)

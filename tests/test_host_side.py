@@ -10,9 +10,10 @@ import pytest
 
 from builders import STAGE, Build, code_object, host_elf, names, only, write_kpack
 from kpacktools.cli import run
-from kpacktools.commands import inspect, resolve
+from kpacktools.commands import inspect
 from kpacktools.findings import Severity
 from kpacktools.pipeline import Settings
+from kpacktools.resolving import resolve
 
 Maker = Callable[..., Build]
 NAME = "math-libs/x/stage/lib/libx.so"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -235,6 +234,8 @@ def _read_one(
         _parse(first, digest, place, expected, bundle, targets, result)
         return digest
     sha256.update(second)
+    import tempfile  # only a large object needs it
+
     held = bytearray(first + second)
     with tempfile.TemporaryFile() if _is_large(held, pieces, sha256) else _Nothing() as spool:
         if spool is None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
-from kpacktools.hostfile import HostBinary, Marker, expand, read_host
 from kpacktools.kpack import KpackError, read_toc
 from kpacktools.planning.claims import ClaimedArtifact
 from kpacktools.planning.layouts import below_prefix
@@ -21,6 +20,9 @@ from kpacktools.planning.selection import Input
 from kpacktools.targets import TargetTable
 from kpacktools.trees import Entry, is_file
 from kpacktools.trees.shards import Artifact
+
+if TYPE_CHECKING:  # imported where a file may be a host's: many runs have none
+    from kpacktools.hostfile import HostBinary, Marker
 
 __all__ = ["Archives", "HostFile", "check_hosts", "find_hosts", "lookups"]
 
@@ -81,17 +83,24 @@ def find_hosts(claimed: ClaimedArtifact) -> Iterator[HostFile]:
     Raises :class:`~kpacktools.errors.CallError` when a file cannot be read.
     """
     artifact = claimed.artifact
-    for entries in artifact.tree.folders.values():
-        for entry in entries:
-            if not is_file(entry) or not _may_be_host(entry):
-                continue
-            try:
-                binary = read_host(artifact.tree, entry.path)
-            except OSError as error:
-                raise CallError(f"cannot read {artifact.where(entry.path)}: {error.strerror}") from error
-            if binary is not None and (binary.markers or binary.fat or binary.problems):
-                path = below_prefix(artifact, entry.path)
-                yield HostFile(artifact.where(entry.path), path, binary, artifact.component == "wheel")
+    maybe = [
+        entry
+        for entries in artifact.tree.folders.values()
+        for entry in entries
+        if is_file(entry) and _may_be_host(entry)
+    ]
+    if not maybe:
+        return
+    from kpacktools.hostfile import read_host
+
+    for entry in maybe:
+        try:
+            binary = read_host(artifact.tree, entry.path)
+        except OSError as error:
+            raise CallError(f"cannot read {artifact.where(entry.path)}: {error.strerror}") from error
+        if binary is not None and (binary.markers or binary.fat or binary.problems):
+            path = below_prefix(artifact, entry.path)
+            yield HostFile(artifact.where(entry.path), path, binary, artifact.component == "wheel")
 
 
 def _may_be_host(entry: Entry) -> bool:
@@ -106,6 +115,8 @@ def _may_be_host(entry: Entry) -> bool:
 
 def lookups(host: HostFile, marker: Marker, target: str) -> Iterator[str]:
     """The installed paths that the loader tries for one device, in its order."""
+    from kpacktools.hostfile import expand
+
     folder = posixpath.dirname(host.path)
     for search_path in marker.search_paths:
         for path in expand(search_path, target):

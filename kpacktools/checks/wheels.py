@@ -48,7 +48,7 @@ from kpacktools.targets import GENERIC, TargetKey, TargetTable, UnknownTargetErr
 from kpacktools.trees import Entry
 from kpacktools.trees.wheel import WheelTree
 
-__all__ = ["CheckedWheels", "check_wheels", "is_wheel"]
+__all__ = ["CheckedWheels", "check_wheels"]
 
 MAX_TAGS: Final = 10_000
 """Tags that a WHEEL file may expand to."""
@@ -124,11 +124,6 @@ def _device_digests(wheel: Wheel, looks: Mapping[str, _Look]) -> Iterator[tuple[
         # Other algorithms of RECORD have longer digests.
         if look.kind is not None and look.digest is not None and len(look.digest) == _HASHES["sha256"]:
             yield (wheel.path, path), look.digest
-
-
-def is_wheel(claimed: ClaimedArtifact) -> bool:
-    """True for an artifact that is checked here: its device code, too, is judged as that of a wheel."""
-    return isinstance(claimed.artifact.tree, WheelTree)
 
 
 def _without_damaged(wheel: Wheel, looks: Mapping[str, _Look]) -> ClaimedArtifact:

@@ -6,8 +6,8 @@ import json
 
 import click
 
-from kpacktools import commands
-from kpacktools.reports.text import clean
+from kpacktools.reports.plaintext import clean
+from kpacktools.resolving import resolve
 
 EPILOG = """\b
 Examples:
@@ -30,7 +30,7 @@ def command(root: str, engine: str, target: str, policy: str | None, form: str) 
 
     Exit status 1 where it finds nothing.
     """
-    found = commands.resolve(root, engine, target, policy)
+    found = resolve(root, engine, target, policy)
     if form == "json":
         document = {"schema": "kpacktools.resolve/v1", "resolutions": [item.as_mapping() for item in found]}
         click.echo(json.dumps(document, indent=1))

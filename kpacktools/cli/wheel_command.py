@@ -12,8 +12,8 @@ from kpacktools.outputs.wheels import platform_tag
 from kpacktools.outputs.wheelset import DEFAULT_OVERLAY, WheelOptions
 from kpacktools.planning.kinds import KINDS
 from kpacktools.sizes import parse_size
+from kpacktools.trees.opening import is_wheel_file
 from kpacktools.wheelbuild import WheelRun, wheel
-from kpacktools.wheelsplit import is_wheel, split_wheel
 
 EPILOG = """\b
 Examples:
@@ -160,7 +160,7 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
     carries several devices: it is split into a host wheel of the same name and version, and device wheels.
     """
     settings = settings_from(options)
-    wheels = [source for source in sources if is_wheel(source)]
+    wheels = [source for source in sources if is_wheel_file(source)]
     if wheels and (len(sources) > 1 or version is not None or options["shards_file"] is not None):
         raise CallError(f"{wheels[0]} is a wheel: it is split alone, and keeps its name and version")
     if wheels and (options["rpaths"] or options["variants"]):
@@ -168,6 +168,8 @@ def command(sources: tuple[str, ...], dist: str, version: str | None, **options:
     if options["only"] and not wheels:
         raise CallError("--only is for a SOURCE that is a wheel; --device chooses which wheels are built")
     if wheels:
+        from kpacktools.wheelsplit import split_wheel
+
         report = split_wheel(wheels[0], dist, settings, _selected(options), options["only"])
         return emit(report, options["shown"], settings)
     if version is None:

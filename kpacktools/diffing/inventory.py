@@ -17,7 +17,6 @@ from kpacktools.checks.generic import check_generic
 from kpacktools.checks.kernels import LOOSE, Collector
 from kpacktools.checks.run import check_bundles
 from kpacktools.checks.standalone import check_archive
-from kpacktools.checks.wheels import is_wheel
 from kpacktools.commands import Run, start_run
 from kpacktools.findings import Finding, Severity
 from kpacktools.hookspecs import Bundle, Depth, Handler
@@ -151,7 +150,7 @@ def _read(run: Run, collect: Collector) -> Checks:
             found += claimed.findings
             bundles += bundles_of(claimed, item.shard.name)
             neutral = settings.policy.neutral_rule(artifact.name, artifact.component) is not None
-            if not (neutral or is_wheel(claimed)):
+            if not (neutral or claimed.is_wheel):
                 found += check_generic(claimed, settings.depth)
 
     def handler_of(bundle: Bundle) -> Handler:

@@ -6,14 +6,14 @@ jsonschema-rs decides, because it is a hundred times faster; jsonschema explains
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Final
+
+from kpacktools.data import package_file
 
 __all__ = ["MAX_PROBLEMS", "Problem", "load_schema", "problems"]
 
@@ -41,7 +41,7 @@ class Problem:
 @cache
 def load_schema(name: str) -> dict[str, Any]:
     """A schema by name, e.g. ``rocke.bundle``. Raises :class:`FileNotFoundError`."""
-    text = resources.files(__name__).joinpath(f"{name}.schema.json").read_text("utf-8")
+    text = package_file("manifests", f"{name}.schema.json").decode()
     parts = set(_PART.findall(text))
     schema: dict[str, Any] = json.loads(_PART.sub(r"#/$defs/\1", text))
     if parts:
@@ -91,6 +91,8 @@ def _explain(name: str, document: object) -> list[Problem]:
 
 def _problems_of(error: Any) -> Iterator[Problem]:
     """One or more problems out of one error of jsonschema."""
+    import difflib
+
     path, value, rule = error.json_path, error.instance, error.validator_value
     keyword = error.validator
     if keyword == "required":

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 import zstandard
@@ -124,7 +123,7 @@ def archive_name(folder: PlannedFolder, form: ArchiveForm) -> str:
 
 
 def write_archives(
-    out: str | Path,
+    out: str | os.PathLike[str],
     folders: Sequence[PlannedFolder],
     *,
     form: ArchiveForm,
@@ -162,7 +161,7 @@ def write_archives(
 
 
 def compare_archive(
-    out: str | Path,
+    out: str | os.PathLike[str],
     folder: PlannedFolder,
     *,
     form: ArchiveForm,

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, islice
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kpacktools.errors import CallError
@@ -66,7 +65,7 @@ class _Batch(NamedTuple):
 
 
 def write_folders(
-    out: str | Path,
+    out: str | os.PathLike[str],
     folders: Sequence[PlannedFolder],
     *,
     link: LinkMode = "auto",
@@ -122,7 +121,7 @@ def write_folders(
     )
 
 
-def compare_folder(out: str | Path, folder: PlannedFolder) -> Comparison:
+def compare_folder(out: str | os.PathLike[str], folder: PlannedFolder) -> Comparison:
     """What :func:`write_folders` would find at the folder's destination; nothing is written.
 
     Raises :class:`~kpacktools.errors.CallError` where something cannot be read.
@@ -302,7 +301,7 @@ def _files_below(root: str) -> set[str]:
     return found
 
 
-def _compare(out: str | Path, folder: PlannedFolder) -> tuple[Comparison, str]:
+def _compare(out: str | os.PathLike[str], folder: PlannedFolder) -> tuple[Comparison, str]:
     """What is at a folder's destination, and in what it differs from its plan first."""
     path = _path(resolve(out), folder)
     try:

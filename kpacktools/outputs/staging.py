@@ -18,14 +18,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import secrets
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from kpacktools.errors import CallError
@@ -91,7 +89,7 @@ else:
             return True
 
 
-def resolve(out: str | Path) -> str:
+def resolve(out: str | os.PathLike[str]) -> str:
     """OUT with links resolved: what is renamed is the folder, not a link to it.
 
     Raises :class:`~kpacktools.errors.CallError` where OUT is there and no folder.
@@ -206,7 +204,7 @@ class Staging:
 
 
 @contextmanager
-def stage(out: str | Path, *, whole: bool = False) -> Iterator[Staging]:
+def stage(out: str | os.PathLike[str], *, whole: bool = False) -> Iterator[Staging]:
     """Open a staging folder for ``out``; it is gone afterwards, whatever happened.
 
     ``whole`` says that OUT itself is the one thing that appears (an install prefix, say), not its entries;
@@ -280,7 +278,7 @@ def _begin(place: str) -> tuple[str, int]:
     it is empty: then everything is done again.
     """
     for _ in range(_ATTEMPTS):
-        folder = os.path.join(place, f"{STAGING_PREFIX}{secrets.token_hex(8)}{STAGING_SUFFIX}")
+        folder = os.path.join(place, f"{STAGING_PREFIX}{os.urandom(8).hex()}{STAGING_SUFFIX}")
         path = os.path.join(folder, _LOCK)
         try:
             os.makedirs(place, exist_ok=True)
@@ -391,7 +389,7 @@ def _swap(staged: str, final: str, aside: str) -> None:
     if not os.path.isdir(staged) and not os.path.isdir(final):
         os.replace(staged, final)
         return
-    aside = f"{aside}-{secrets.token_hex(4)}"
+    aside = f"{aside}-{os.urandom(4).hex()}"
     os.rename(final, aside)
     try:
         os.rename(staged, final)

@@ -20,6 +20,7 @@ from kpacktools.plugins import Registry
 from kpacktools.targets import TargetKey, TargetTable, UnknownTargetError, looks_like_target
 from kpacktools.trees import Entry
 from kpacktools.trees.shards import Artifact
+from kpacktools.trees.wheel import WheelTree
 
 __all__ = ["Claim", "ClaimedArtifact", "Claimer", "bundles_of"]
 
@@ -54,6 +55,11 @@ class ClaimedArtifact:
     files: Mapping[str, Mapping[str, Claim]] = field(default_factory=dict)
     """Generic folder -> the claims of single files directly in it, by tree path."""
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_wheel(self) -> bool:
+        """True for a wheel: its device code, too, is judged as that of a wheel."""
+        return isinstance(self.artifact.tree, WheelTree)
 
     def claims(self) -> Iterator[Claim]:
         """Every claim once, in the order of the tree."""

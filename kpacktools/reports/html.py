@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from importlib import resources
 from string import Template
 
 from kpacktools import __version__
+from kpacktools.data import package_file
 from kpacktools.reports import htmlparts
 from kpacktools.reports.docslinks import FINDINGS_PAGE
 from kpacktools.reports.kernellists import KernelLists
@@ -46,7 +46,7 @@ def as_html(report: Report, kernels: KernelLists, *, findings_page: str = FINDIN
 
 
 def _file(name: str) -> str:
-    return resources.files("kpacktools.reports").joinpath(f"page/{name}").read_text("utf-8")
+    return package_file("reports", "page", name).decode()
 
 
 def _hash(text: str) -> str:

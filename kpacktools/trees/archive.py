@@ -16,7 +16,6 @@ import errno
 import hashlib
 import os
 import posixpath
-import re
 import stat
 import threading
 from collections.abc import Mapping, Sequence
@@ -28,35 +27,21 @@ from kpacktools.findings import Finding, finding
 from kpacktools.trees import Entry
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX, read_checksum
 from kpacktools.trees.decompress import ArchiveError, ArchiveForm, decompressed
-from kpacktools.trees.names import MANIFEST_NAME
+from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.tarstream import TarMember, TarStream
 
-__all__ = ["MAX_MANIFEST", "ArchiveTree", "OpenedArchive", "archive_stem", "open_archive"]
+__all__ = ["ArchiveTree", "OpenedArchive", "open_archive"]
 
 MAX_INDEX: Final = 256 << 20
 """Characters of all names, paths and links of an archive, counting 256 more for each: what they take in memory."""
-MAX_MANIFEST: Final = 1 << 20
-"""Bytes of ``artifact_manifest.txt``."""
 MAX_FAULTS: Final = 100
 """Faulty members after which an archive is refused as a whole."""
 
-_NAME: Final = re.compile(r"(?P<stem>.+)\.tar\.(?P<form>zst|xz)", re.DOTALL)
-_FORMS: Final[Mapping[str, ArchiveForm]] = {"zst": "zst", "xz": "xz"}
 _PER_NAME: Final = 256
 
 _Identity = tuple[int, int, int, int]
 """What of a file's status tells that it is still the same."""
-
-
-def archive_stem(path: str) -> str | None:
-    """The artifact directory that an archive stands for, by name; None for a path that is not named like one.
-
-    >>> archive_stem("out/hip_lib_gfx942.tar.zst")
-    'out/hip_lib_gfx942'
-    """
-    match = _NAME.fullmatch(path)
-    return None if match is None else match["stem"]
 
 
 class ArchiveTree:
@@ -279,10 +264,9 @@ def _identity(stream: BinaryIO) -> _Identity:
 
 
 def _form(path: str) -> ArchiveForm:
-    match = _NAME.fullmatch(path)
-    if match is None:
+    if archive_stem(path) is None:
         raise CallError(f"{path}: expected an artifact archive, .tar.zst or .tar.xz")
-    return _FORMS[match["form"]]
+    return "zst" if path.endswith(".zst") else "xz"
 
 
 def _has_data(member: TarMember) -> bool:

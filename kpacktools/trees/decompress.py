@@ -1,15 +1,13 @@
 """Compressed streams, decompressed in blocks, once from the start to the end, within limits.
 
-Formats: Zstandard (RFC 8878) and xz. Both may hold several frames or streams, one after the other.
+Formats: Zstandard (RFC 8878) and xz. Both may hold several frames or streams, one after the other. The libraries are
+imported by those who need them: most runs unpack nothing.
 """
 
 from __future__ import annotations
 
-import lzma
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, Literal, Protocol
-
-import zstandard
 
 __all__ = ["BLOCK", "MAX_SIZE", "ArchiveError", "ArchiveForm", "Digest", "decompressed"]
 
@@ -93,6 +91,8 @@ def _limited(blocks: Iterable[bytes], compressed: int) -> Iterator[bytes]:
 
 
 def _xz_blocks(source: _Source) -> Iterator[bytes]:
+    import lzma
+
     data = source.read()
     if not data:
         raise ArchiveError("it is empty")
@@ -117,6 +117,8 @@ def _xz_blocks(source: _Source) -> Iterator[bytes]:
 
 
 def _zstd_blocks(stream: BinaryIO, source: _Source) -> Iterator[bytes]:
+    import zstandard
+
     decoder = zstandard.ZstdDecompressor(max_window_size=MAX_MEMORY)
     try:
         # (the stubs want more of a source than the reader does)
@@ -135,6 +137,8 @@ def _ends_with_a_frame(stream: BinaryIO) -> bool:
     The decoder takes the end of its input for the end of the data, so that a file that was cut anywhere, even
     before its checksum, looks whole. Only the headers of frames and blocks are read here.
     """
+    import zstandard
+
     size = stream.seek(0, 2)
     position = 0
     while position < size:

@@ -15,15 +15,14 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
 from kpacktools.trees import Tree
-from kpacktools.trees.archive import MAX_MANIFEST, archive_stem, open_archive
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX
 from kpacktools.trees.directory import scan_directory
-from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
+from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem, is_staging_name
 from kpacktools.trees.shards import Artifact, Prefix, Shard
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel
 
-__all__ = ["open_shard", "open_shards_below"]
+__all__ = ["is_wheel_file", "open_shard", "open_shards_below"]
 
 _ARTIFACT_NAME = re.compile(r"(?P<name>[^_]+)_(?P<component>[^_]+)_(?P<key>.+)")
 _ENGINE_ANCESTORS = ("arch_content", "test_arch_content")
@@ -66,7 +65,7 @@ def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) 
         raise CallError(f"{path}: no such file or folder")
     if os.path.isfile(path) and path.endswith(".json"):
         path = os.path.dirname(path) or "."  # a bundle manifest stands for its bundle
-    if path.endswith(WHEEL_SUFFIX) and os.path.isfile(path):
+    if is_wheel_file(path):
         return [_wheel_shard(path, table, Spool())]
     outer = _enclosing_artifact(path)
     if outer is not None:
@@ -88,6 +87,11 @@ def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) 
     ]
     spool = Spool()
     return shards + [_wheel_shard(wheel, table, spool) for wheel in below.wheels]
+
+
+def is_wheel_file(path: str) -> bool:
+    """True for a path that names a wheel."""
+    return path.endswith(WHEEL_SUFFIX) and os.path.isfile(path)
 
 
 def _require_folder(path: str) -> None:
@@ -322,6 +326,8 @@ def _open_artifact(root: str, within: str, spool: Spool) -> tuple[Artifact, list
     tree: Tree
     manifest = os.path.join(root, MANIFEST_NAME)
     if packed:
+        from kpacktools.trees.archive import open_archive  # what unpacks is for those who have packed things
+
         archive = open_archive(root, spool)
         tree, data = archive.tree, archive.manifest
         found += archive.findings

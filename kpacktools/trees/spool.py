@@ -6,7 +6,6 @@ import errno
 import io
 import os
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
@@ -82,6 +81,8 @@ class Spool:
 
     def _opened(self) -> io.FileIO:
         if self._file is None:
+            import tempfile  # most spools stay empty
+
             temporary = tempfile.TemporaryFile(buffering=0, prefix="kpacktools-")  # noqa: SIM115 (outlives this)
             self._file = temporary
             weakref.finalize(self, temporary.close)
@@ -94,6 +95,8 @@ def _refusals_named() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        import tempfile
+
         where = tempfile.gettempdir()
         raise OSError(error.errno, f"{error.strerror} while unpacking to {where} (see TMPDIR)") from error
 

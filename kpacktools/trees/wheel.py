@@ -19,8 +19,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from packaging.utils import canonicalize_name
-
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding
 from kpacktools.trees import Entry
@@ -48,6 +46,8 @@ def distribution_of(path: str) -> str:
     >>> distribution_of("dist/rocm_sdk_device_gfx942-7.15.0-py3-none-linux_x86_64.whl")
     'rocm-sdk-device-gfx942'
     """
+    from packaging.utils import canonicalize_name  # where there is a wheel
+
     return canonicalize_name(os.path.basename(path).removesuffix(WHEEL_SUFFIX).partition("-")[0])
 
 

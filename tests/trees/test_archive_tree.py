@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpacktools.trees import Entry, Tree, archive, decompress, tarstream
-from kpacktools.trees.archive import OpenedArchive, archive_stem, open_archive
+from kpacktools.trees.archive import OpenedArchive, open_archive
 from kpacktools.trees.directory import scan_directory
+from kpacktools.trees.names import archive_stem
 from kpacktools.trees.spool import Spool
 
 MANIFEST = "artifact_manifest.txt"
