@@ -253,9 +253,7 @@ def policy_notes(inputs: Sequence[Input], checks: Checks, policy: Policy) -> lis
     for name, component in sorted(artifacts):
         rule = policy.neutral_rule(name, component)
         if rule is not None:
-            notes.append(
-                f"policy [[neutral]]: device code may stay generic in {name}_{component}: {rule.reason}"
-            )
+            notes.append(f"{rule.source}: device code may stay generic in {name}_{component}: {rule.reason}")
     return notes
 
 

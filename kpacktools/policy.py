@@ -5,7 +5,8 @@ Every exception carries a reason, which the report repeats: nothing is let throu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,11 +22,13 @@ __all__ = ["NO_POLICY", "NeutralRule", "Policy", "load_policy"]
 
 @dataclass(frozen=True, slots=True)
 class NeutralRule:
-    """``[[neutral]]``: an artifact whose device code serves every target and may stay generic."""
+    """``[[neutral]]``, or an artifact of the topology: its device code serves every target and may stay generic."""
 
     artifact: str
     reason: str
     component: str | None = None
+    source: str = "policy [[neutral]]"
+    """What says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def load_policy(path: str | None) -> Policy:
     """Read a policy file; the default policy for None.
 
     Raises :class:`~kpacktools.errors.CallError` for a file that cannot be read, is not TOML, does not follow the
-    schema (``kpacktools/manifests/policy.schema.json``), or names findings or targets that do not exist.
+    schema (``kpacktools/manifests/policy.schema.json``), or names findings, targets or a topology that do not exist.
     """
     if path is None:
         return NO_POLICY
@@ -80,6 +83,9 @@ def load_policy(path: str | None) -> Policy:
     if unknown:
         raise CallError(f"--policy {path}: [severity] names no finding: {', '.join(unknown)}")
     policy = _policy(data)
+    if "topology" in data:
+        declared = _neutral_in(path, os.path.join(os.path.dirname(path), data["topology"]))
+        policy = replace(policy, neutral=(*policy.neutral, *declared))
     strange = sorted(name for name in _lane_names(policy.lanes) if default_lanes().by_name(name) is None)
     if strange:
         known = default_lanes().names
@@ -93,6 +99,18 @@ def load_policy(path: str | None) -> Policy:
     except UnknownTargetError as error:
         raise CallError(f"--policy {path}: {error}") from None
     return policy
+
+
+def _neutral_in(policy: str, topology: str) -> Iterator[NeutralRule]:
+    """The artifacts that a topology declares target-neutral."""
+    from kpacktools.topology.model import read_topology  # where a policy names one
+
+    read, findings = read_topology(topology)
+    if read is None:
+        raise CallError(f"--policy {policy}: topology {topology}: {findings[0].message}")
+    for artifact in read.artifacts.values():
+        if artifact.target_neutral:
+            yield NeutralRule(artifact.name, "it is declared target-neutral", source=f"topology {topology}")
 
 
 def _lane_rules(lanes: Mapping[str, Any], admits: Mapping[str, Any]) -> LaneRules:

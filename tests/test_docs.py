@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import resources
@@ -133,6 +134,7 @@ def _toml(page: Path) -> list[str]:
 
 @every_page
 def test_policies_and_shards_files_load(page: Path, tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "topology/BUILD_TOPOLOGY.toml", tmp_path)  # which a policy may name
     for text in _toml(page):
         file = tmp_path / "example.toml"
         file.write_text(text)

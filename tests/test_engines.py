@@ -9,6 +9,7 @@ import pytest
 
 from builders import STAGE, Build, code_object, contents, names, only, write_kpack
 from kpacktools.commands import MergeOptions, inspect, split
+from kpacktools.errors import CallError
 from kpacktools.pipeline import Settings
 from kpacktools.plugins import load_registry
 from kpacktools.targets import default_targets
@@ -283,3 +284,29 @@ def test_a_neutral_artifact_may_hold_device_code(build: Maker, tmp_path: Path, s
         report = inspect([str(shard.root)], replace(settings, policy=Policy(neutral=(rule,))))
         assert report.ok is ok
         assert any("tests" in note for note in report.notes) is ok
+
+
+def test_an_artifact_that_the_topology_declares_neutral_may_hold_device_code(
+    build: Maker, tmp_path: Path, settings: Settings
+) -> None:
+    from dataclasses import replace
+
+    from kpacktools.policy import load_policy
+
+    shard = build("gfx942")
+    shard.put("somewhere/k.co", code_object("gfx942"))
+    policy = tmp_path / "policy.toml"
+    policy.write_text('topology = "topology.toml"\n')
+    topology = tmp_path / "topology.toml"
+    for kind, ok in (("target-neutral", True), ("target-specific", False), ("unknown", False)):
+        topology.write_text(f'[artifacts.hipkernelprovider]\nartifact_group = "libs"\ntype = "{kind}"\n')
+        report = inspect([str(shard.root)], replace(settings, policy=load_policy(str(policy))))
+        assert report.ok is ok
+        note = f"topology {topology}: device code may stay generic in hipkernelprovider_lib: "
+        assert any(line.startswith(note) for line in report.notes) is ok
+    topology.write_text("[artifacts")
+    with pytest.raises(CallError, match=r"topology\.toml: .*TOML"):
+        load_policy(str(policy))
+    topology.unlink()
+    with pytest.raises(CallError, match=r"topology\.toml"):
+        load_policy(str(policy))

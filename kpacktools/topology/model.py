@@ -57,6 +57,8 @@ class Artifact:
     name: str
     group: str = ""
     target_specific: bool = False
+    target_neutral: bool = False
+    """Declared to be; neither where the type is missing or unknown."""
     deps: tuple[str, ...] = ()
     test_artifacts: tuple[str, ...] = ()
     """Artifacts that are built to test this one."""
@@ -163,6 +165,7 @@ def _artifact(name: str, table: Mapping[str, Any]) -> Artifact:
         name,
         group=_text(table, "artifact_group"),
         target_specific=table.get("type") == "target-specific",
+        target_neutral=table.get("type") == "target-neutral",
         deps=strings(table.get("artifact_deps")),
         test_artifacts=strings(table.get("test_artifacts")),
         feature=_text(table, "feature_name") or name.upper().replace("-", "_"),
