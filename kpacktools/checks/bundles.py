@@ -133,13 +133,12 @@ class _Content:
 
 def _unnamed(where: str, toc: Toc, stream: BinaryIO) -> Iterator[Finding]:
     """Code objects that an archive stores and its TOC does not name: one ordinal that is wrong looks like this."""
-    named = {kernel.ordinal for by_target in toc.kernels.values() for kernel in by_target.values()}
     stored = stored_count(stream, toc)
-    if stored > len(named):
+    if stored > toc.totals.ordinals:
         yield finding(
             "orphan-kernel",
             where,
-            f"stores {stored} code objects, of which its TOC names {len(named)}: nothing can load the others",
+            f"stores {stored} code objects, of which its TOC names {toc.totals.ordinals}: nothing can load the others",
             "pack the archive again",
         )
 
@@ -166,7 +165,7 @@ def examine(bundle: Bundle, handler: Handler, depth: Depth, targets: TargetTable
     checked = _ask(handler, bundle, content)
     stated = [*_names_stated(bundle, targets), *checked.stated]
     for path, toc in tocs.items():
-        held = sorted(toc.targets() | set(toc.gfx_arches))
+        held = sorted(toc.totals.targets.union(toc.gfx_arches))
         stated += [Stated("TOC", target, path) for target in held]
     found = [
         *content.findings,
@@ -259,8 +258,7 @@ def _check_places(bundle: Bundle) -> Iterator[Finding]:
 def _check_types(bundle: Bundle, tocs: Mapping[str, Toc]) -> Iterator[Finding]:
     """TOC types that no loader knows."""
     for path, toc in tocs.items():
-        odd = {kernel.type for by_target in toc.kernels.values() for kernel in by_target.values()}
-        odd -= set(KNOWN_TYPES)
+        odd = toc.totals.types.difference(KNOWN_TYPES)
         if odd:
             yield finding(
                 "kpack-unsupported",

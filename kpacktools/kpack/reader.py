@@ -170,12 +170,12 @@ def frame_index(stream: BinaryIO, toc: Toc) -> array[int] | None:
     Start and size alternate, by ordinal. The index ends where the blob is broken: readers then say so for the
     kernels behind.
     """
-    last = max((kernel for _, _, kernel in toc.entries()), key=lambda kernel: kernel.ordinal, default=None)
-    if toc.scheme == SCHEME_NONE or last is None:
+    if toc.scheme == SCHEME_NONE or not toc.totals.kernels:
         return None
     reader = KpackReader(stream, 0, toc)
     with suppress(KpackError):
-        reader._frame(last)
+        # A stand-in for the last kernel: of its frame, only the ordinal matters.
+        reader._frame(Kernel("hsaco", toc.totals.last_ordinal, 0))
     return reader._frames
 
 

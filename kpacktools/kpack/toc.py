@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, BinaryIO, NamedTuple, NoReturn
 
 import msgspec
@@ -18,7 +20,7 @@ from kpacktools.kpack.format import (
     KpackError,
 )
 
-__all__ = ["Blob", "Kernel", "Toc", "TocEntry", "read_toc"]
+__all__ = ["Blob", "Kernel", "Toc", "TocEntry", "Totals", "read_toc"]
 
 _MAX_TOC_SIZE = 128 << 20
 """Bytes; room for a million kernels under keys of a hundred characters."""
@@ -64,7 +66,22 @@ class TocEntry(NamedTuple):
     kernel: Kernel
 
 
-class Toc(msgspec.Struct, frozen=True, gc=False):
+class Totals(NamedTuple):
+    """What a TOC holds, summed up over its kernels."""
+
+    kernels: int
+    """Entries."""
+    targets: frozenset[str]
+    types: frozenset[str]
+    ordinals: int
+    """Different ones: entries may share a code object."""
+    last_ordinal: int
+    """-1 where there is no kernel."""
+    largest: int
+    """Bytes of the longest kernel, decompressed; 0 where there is none."""
+
+
+class Toc(msgspec.Struct, frozen=True, dict=True):
     """What an archive says about itself. Which fields locate the code objects depends on ``scheme``."""
 
     format_version: int
@@ -82,9 +99,24 @@ class Toc(msgspec.Struct, frozen=True, gc=False):
     zstd_size: _U63 | None = None
     """Scheme ``zstd-per-kernel``: the blob's bytes, count and size prefixes included."""
 
+    @cached_property
+    def totals(self) -> Totals:
+        """The TOC summed up, column by column: a release's kernels are too many for a loop of Python."""
+        entries = self.kernels.values()
+        kernels = list(chain.from_iterable(map(dict.values, entries)))
+        ordinals = {kernel.ordinal for kernel in kernels}
+        return Totals(
+            kernels=len(kernels),
+            targets=frozenset().union(*entries),
+            types=frozenset({kernel.type for kernel in kernels}),
+            ordinals=len(ordinals),
+            last_ordinal=max(ordinals, default=-1),
+            largest=max([kernel.original_size for kernel in kernels], default=0),
+        )
+
     def targets(self) -> set[str]:
         """Every target that at least one key has a kernel for."""
-        return set().union(*self.kernels.values())
+        return set(self.totals.targets)
 
     def keys_of(self, target: str) -> set[str]:
         """The TOC keys that have a kernel for exactly this target."""
@@ -93,7 +125,7 @@ class Toc(msgspec.Struct, frozen=True, gc=False):
     def count(self, target: str | None = None) -> int:
         """How many kernels there are: of one target, or in all."""
         if target is None:
-            return sum(map(len, self.kernels.values()))
+            return self.totals.kernels
         return sum(target in by_target for by_target in self.kernels.values())
 
     def entries(self) -> Iterator[TocEntry]:
@@ -244,16 +276,14 @@ def _check_zstd(toc: Toc, toc_offset: int) -> tuple[int, int]:
 
 
 def _check_kernels(toc: Toc, ordinals: int, longest: int) -> None:
-    # The one pass over all kernels of a release: a generator that yields nothing unless something is wrong.
-    wrong = (
-        TocEntry(key, target, kernel)
-        for key, by_target in toc.kernels.items()
-        for target, kernel in by_target.items()
-        if kernel.ordinal >= ordinals or kernel.original_size > longest
-    )
-    for key, target, kernel in wrong:
+    if toc.totals.last_ordinal < ordinals and toc.totals.largest <= longest:
+        return
+    for key, target, kernel in toc.entries():
         if kernel.ordinal >= ordinals:
             _corrupt(
                 f"{key!r} for {target!r} has ordinal {kernel.ordinal}, there can be {ordinals} in the file"
             )
-        _corrupt(f"{key!r} for {target!r} claims {kernel.original_size} bytes, more than the file can hold")
+        if kernel.original_size > longest:
+            _corrupt(
+                f"{key!r} for {target!r} claims {kernel.original_size} bytes, more than the file can hold"
+            )
