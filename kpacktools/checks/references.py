@@ -4,50 +4,83 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Set
+from typing import Any, Final, TypeVar
 
 from kpacktools import manifests
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.hookspecs import Bundle, Content
 
-__all__ = ["kernel_differences", "local_reference", "manifest_problems", "some"]
+__all__ = [
+    "checked_document",
+    "fitted_document",
+    "kernel_differences",
+    "local_reference",
+    "read_manifest",
+    "some",
+    "typed_manifest",
+]
+
+T = TypeVar("T")
 
 _NAMED_AT_MOST: Final = 3
 
 
-def manifest_problems(
-    content: Content, path: str, where: str, schema: str | None = None
-) -> tuple[Any, list[Finding]]:
-    """A JSON manifest and what is wrong with it; the document is None where it cannot be used.
+def typed_manifest(content: Content, path: str, kind: type[T]) -> T | None:
+    """A JSON manifest as one of :mod:`kpacktools.manifests`' types; None where it is none.
+
+    Then :func:`read_manifest` says why, or takes it all the same: it is the one that decides.
+    """
+    from kpacktools.manifests.typed import decoded  # msgspec takes longer to import than all handlers
+
+    try:
+        return decoded(content.read(path), kind)
+    except (OSError, ValueError):
+        return None
+
+
+def read_manifest(
+    bundle: Bundle, content: Content, path: str, found: list[Finding], schema: str | None = None
+) -> Any:
+    """A JSON manifest; None, with a ``manifest-invalid`` in ``found``, where it cannot be used.
 
     ``schema`` is the name of one of :mod:`kpacktools.manifests`' schemas; without one, only the JSON is read.
     """
+    where = bundle.artifact.where(path)
     try:
         document = content.json(path)
     except (OSError, ValueError) as error:
         message = error.strerror if isinstance(error, OSError) else str(error)
-        return None, [
+        found.append(
             finding("manifest-invalid", where, f"cannot be read: {message}", "expected JSON in UTF-8")
-        ]
-    if schema is None:
-        return document, []
-    return checked_document(document, schema, where)
-
-
-def checked_document(document: Any, schema: str, where: str, at: str = "") -> tuple[Any, list[Finding]]:
-    """The document, or None where it does not follow ``schema``, and the findings that say why."""
-    problems = manifests.problems(schema, document)
-    found = [
-        finding(
-            "manifest-invalid",
-            where,
-            f"{at + problem.path.removeprefix('$') if at else problem.path}: expected {problem.expected}, "
-            f"found {problem.found}",
         )
-        for problem in problems
-    ]
-    return (None if problems else document), found
+        return None
+    return document if schema is None else checked_document(document, schema, where, found)
+
+
+def checked_document(document: Any, schema: str, where: str, found: list[Finding], at: str = "$") -> Any:
+    """The document, or None where it does not follow ``schema``: then ``found`` says why. ``at`` is its place in the
+    file."""
+    problems = manifests.problems(schema, document)
+    for problem in problems:
+        place = at + problem.path.removeprefix("$")
+        found.append(
+            finding("manifest-invalid", where, f"{place}: expected {problem.expected}, found {problem.found}")
+        )
+    return None if problems else document
+
+
+def fitted_document(
+    document: Any, kind: type[T], where: str, found: list[Finding], at: str = "$"
+) -> T | None:
+    """A document that its schema accepted, as one of :mod:`kpacktools.manifests`' types."""
+    from kpacktools.manifests.typed import fitted
+
+    try:
+        return fitted(document, kind)
+    except ValueError as error:
+        found.append(finding("manifest-invalid", where, f"{at}: {error}"))
+        return None
 
 
 def local_reference(bundle: Bundle, manifest: str, reference: str, found: list[Finding]) -> str | None:
@@ -79,18 +112,15 @@ def local_reference(bundle: Bundle, manifest: str, reference: str, found: list[F
     return resolved
 
 
-def kernel_differences(
-    bundle: Bundle, content: Content, archive: str, named: Collection[str]
-) -> Iterator[Finding]:
+def kernel_differences(bundle: Bundle, content: Content, archive: str, named: Set[str]) -> Iterator[Finding]:
     """``missing-kernel`` and ``orphan-kernel``: the keys that manifests name against the archive's TOC."""
     toc = content.kpacks.get(archive)
     if toc is None:
         return
     where = bundle.artifact.where(archive)
-    held = set(toc.kernels)
-    wanted = set(named)
-    missing = sorted(wanted - held)
-    orphans = sorted(held - wanted)
+    held = toc.kernels.keys()
+    missing = sorted(named - held)
+    orphans = sorted(held - named)
     if missing:
         yield finding(
             "missing-kernel",

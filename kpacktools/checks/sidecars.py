@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kpacktools.checks.references import local_reference, manifest_problems
+from kpacktools.checks.references import local_reference, read_manifest
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Content, Expected
 
@@ -26,13 +26,13 @@ def check_sidecars(bundle: Bundle, content: Content, expected: list[Expected]) -
     described: set[str] = set()
     sidecars = bundle.files(_SUFFIX)
     for entry in sidecars:
+        found: list[Finding] = []
         where = bundle.artifact.where(entry.path)
-        document, problems = manifest_problems(content, entry.path, where, "rocke.sidecar")
-        yield from problems
+        document = read_manifest(bundle, content, entry.path, found, "rocke.sidecar")
         if document is None:
+            yield from found
             described.update(_same_stem(entry.path))
             continue
-        found: list[Finding] = []
         artifact = document["artifact"]
         path = local_reference(bundle, entry.path, artifact["hsaco_filename"], found)
         yield from found

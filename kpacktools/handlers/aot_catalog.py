@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 
-from kpacktools.checks.references import local_reference, manifest_problems, some
+from kpacktools.checks.references import local_reference, read_manifest, some
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Handler, Stated, hookimpl
 
@@ -35,9 +35,7 @@ class AotCatalogHandler(Handler):
         for entry in bundle.files(MANIFEST):
             if posixpath.basename(entry.path) != MANIFEST:
                 continue
-            where = bundle.artifact.where(entry.path)
-            document, problems = manifest_problems(content, entry.path, where, "aot_catalog.family")
-            found += problems
+            document = read_manifest(bundle, content, entry.path, found, "aot_catalog.family")
             if document is None:
                 whole = False
                 continue
@@ -50,7 +48,7 @@ class AotCatalogHandler(Handler):
                 found.append(
                     finding(
                         "missing-kernel",
-                        where,
+                        bundle.artifact.where(entry.path),
                         f"names {len(missing)} of {len(wanted)} code objects that are not there: {some(missing)}",
                         "install the .co files beside family.json",
                     )

@@ -8,41 +8,68 @@ Format: ROCm/rocm-libraries, hip-kernel-provider, descriptor README.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kpacktools import manifests
 from kpacktools.checks.references import (
     checked_document,
+    fitted_document,
     kernel_differences,
     local_reference,
-    manifest_problems,
+    read_manifest,
     some,
+    typed_manifest,
 )
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Expected, Handler, Stated, hookimpl
 
+if TYPE_CHECKING:
+    from kpacktools.manifests.hip_kernel_provider import Kernel, Package, Packed
+
 __all__ = ["HipKernelProviderHandler"]
 
 PART_TYPES: Final = ("kmd", "udd", "ued", "uhd", "umd")
-_REFERENCES: Final = (("engine", "ued"), ("dispatch", "udd"))
 _NOT_INSTALLED: Final = ("hip", "rocke", "hsaco")
 """Kinds of kernel_source that describe how to make a kernel: they do not belong in an installed tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The descriptors of kernels in one file."""
+
+    path: str
+    """Tree path."""
+    kernels: Sequence[Kernel]
+    sources: Sequence[Packed | None]
+    """Where each of them is packed; None for one that is not."""
+    indices: Sequence[int] | None = None
+    """Where they stand in their package; None for a file of its own."""
+    package: Package | None = None
+
+    def packed(self) -> Iterator[tuple[str, Packed]]:
+        """Each packed kernel with the JSON path of its descriptor."""
+        for index, source in enumerate(self.sources):
+            if source is not None:
+                yield "$" if self.indices is None else f"$.kernelDescriptors[{self.indices[index]}]", source
 
 
 @dataclass(slots=True)
 class _Descriptors:
     """What one target folder's descriptors say, gathered before it is compared."""
 
-    packages: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    kernels: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
-    """(tree path, JSON path within it, universal kernel descriptor)"""
+    files: list[_File] = field(default_factory=list)
     ids: dict[str, set[str]] = field(default_factory=dict)
     """Descriptor type -> the ids that files of that type define."""
     unreadable: set[str] = field(default_factory=set)
     """Types of which some file could not be read: an id that is missing may be in it."""
     count: int = 0
+
+    def packages(self) -> Iterator[tuple[str, Package]]:
+        """Each package with its tree path."""
+        return ((file.path, file.package) for file in self.files if file.package is not None)
 
 
 class HipKernelProviderHandler(Handler):
@@ -63,30 +90,19 @@ class HipKernelProviderHandler(Handler):
         named: dict[str, set[str]] = {}
         packed = 0
         expected: list[Expected] = []
-        archives_of: dict[tuple[str, str], str | None] = {}
-        for path, at, kernel in read.kernels:
-            source = kernel["kernel_source"]
-            if source["kind"] != "kpack":
-                continue
-            packed += 1
-            name = (path, source["library"])  # the same for nearly all kernels of a descriptor
-            if name not in archives_of:
-                archives_of[name] = local_reference(bundle, path, source["library"], found)
-            archive = archives_of[name]
-            if archive is None:
-                continue
-            named.setdefault(archive, set()).add(source["toc_key"])
-            expected.append(
-                Expected(
-                    path=archive,
-                    manifest=path,
-                    at=at,
-                    key=source["toc_key"],
-                    symbol=source["symbol"],
-                    sha256=source["sha256"],
-                    arguments=tuple((item["offset"], item["size"]) for item in source["signature"]),
-                )
-            )
+        for file in read.files:
+            keys_of: defaultdict[str, list[str]] = defaultdict(list)
+            for source in file.sources:
+                if source is not None:
+                    keys_of[source.library].append(source.toc_key)
+            archives_of = {name: local_reference(bundle, file.path, name, found) for name in keys_of}
+            for library, keys in keys_of.items():
+                packed += len(keys)
+                archive = archives_of[library]
+                if archive is not None:
+                    named.setdefault(archive, set()).update(keys)
+            if content.depth >= Depth.CONTENT:
+                expected += _expected(file, archives_of)
         archives = {entry.path for entry in bundle.files(".kpack")}
         for archive in sorted(set(named) - archives):
             found.append(
@@ -106,40 +122,124 @@ class HipKernelProviderHandler(Handler):
         return Checked(tuple(found), by_manifest, tuple(stated), tuple(expected))
 
 
+def _expected(file: _File, archives_of: Mapping[str, str | None]) -> Iterator[Expected]:
+    for at, source in file.packed():
+        archive = archives_of[source.library]
+        if archive is not None:
+            yield Expected(
+                path=archive,
+                manifest=file.path,
+                at=at,
+                key=source.toc_key,
+                symbol=source.symbol,
+                sha256=source.sha256,
+                arguments=tuple((item.offset, item.size) for item in source.signature),
+            )
+
+
 def _read(bundle: Bundle, content: Content, found: list[Finding]) -> _Descriptors:
     read = _Descriptors()
     for entry in bundle.files(".json"):
         kind = entry.path.rpartition("/")[2].split(".")[-2]
-        if kind not in ("kdp", "ukd", *PART_TYPES):
+        if kind == "kdp":
+            identifier = _read_package(bundle, content, entry.path, read, found)
+        elif kind == "ukd":
+            identifier = _read_kernel(bundle, content, entry.path, read, found)
+        elif kind in PART_TYPES:
+            document = _read_document(bundle, content, entry.path, "part", found)
+            identifier = None if document is None else document["id"]
+        else:
             continue
         read.count += 1
-        where = bundle.artifact.where(entry.path)
-        schema = f"hip_kernel_provider.{kind if kind in ('kdp', 'ukd') else 'part'}"
-        document, problems = manifest_problems(content, entry.path, where)
-        if document is not None:
-            authored = list(_authoring_kinds(document, where))
-            document, problems = checked_document(document, schema, where)
-            problems = authored or problems
-        found += problems
-        if document is None:
+        if identifier is None:
             read.unreadable.add(kind)
-            continue
-        read.ids.setdefault(kind, set()).add(document["id"])
-        if kind == "ukd":
-            read.kernels.append((entry.path, "$", document))
-        elif kind == "kdp":
-            read.packages.append((entry.path, document))
-            for index, inline in enumerate(document["kernelDescriptors"]):
-                if not isinstance(inline, Mapping):
-                    continue
-                at = f"$.kernelDescriptors[{index}]"
-                kernel, problems = checked_document(inline, "hip_kernel_provider.ukd", where, at)
-                found += problems
-                if kernel is None:
-                    read.unreadable.add("ukd")
-                else:
-                    read.kernels.append((entry.path, at, kernel))
+        else:
+            read.ids.setdefault(kind, set()).add(identifier)
     return read
+
+
+def _read_package(
+    bundle: Bundle, content: Content, path: str, read: _Descriptors, found: list[Finding]
+) -> str | None:
+    """The package's id; None where it cannot be used."""
+    from kpacktools.manifests.hip_kernel_provider import Package, PackageFile
+
+    whole = typed_manifest(content, path, PackageFile)
+    if whole is not None:
+        kernels, indices = whole.inline()
+        read.files.append(_file(path, kernels, indices, whole))
+        return whole.id
+    document = _read_document(bundle, content, path, "kdp", found)
+    if document is None:
+        return None
+    where = bundle.artifact.where(path)
+    # Its kernels are checked one by one: those that are wrong do not hide the others.
+    items = document["kernelDescriptors"]
+    alone = document | {"kernelDescriptors": [item for item in items if isinstance(item, str)]}
+    package = fitted_document(alone, Package, where, found)
+    if package is None:
+        return None
+    inline: dict[int, Kernel] = {}
+    for index, item in enumerate(items):
+        if isinstance(item, Mapping):
+            kernel = _checked_kernel(item, where, found, f"$.kernelDescriptors[{index}]")
+            if kernel is None:
+                read.unreadable.add("ukd")
+            else:
+                inline[index] = kernel
+    read.files.append(_file(path, list(inline.values()), list(inline), package))
+    return package.id
+
+
+def _read_kernel(
+    bundle: Bundle, content: Content, path: str, read: _Descriptors, found: list[Finding]
+) -> str | None:
+    """The id of a kernel's descriptor in a file of its own; None where it cannot be used."""
+    from kpacktools.manifests.hip_kernel_provider import Kernel, KernelFile
+
+    kernel: Kernel | None = typed_manifest(content, path, KernelFile)
+    if kernel is None:
+        document = _read_document(bundle, content, path, "ukd", found)
+        kernel = (
+            None
+            if document is None
+            else fitted_document(document, Kernel, bundle.artifact.where(path), found)
+        )
+    if kernel is None:
+        return None
+    read.files.append(_file(path, (kernel,)))
+    return kernel.id
+
+
+def _checked_kernel(item: Mapping[str, Any], where: str, found: list[Finding], at: str) -> Kernel | None:
+    """A kernel's descriptor inside a package; None where it does not follow its schema."""
+    from kpacktools.manifests.hip_kernel_provider import Kernel
+
+    document = checked_document(item, "hip_kernel_provider.ukd", where, found, at)
+    return None if document is None else fitted_document(document, Kernel, where, found, at)
+
+
+def _read_document(bundle: Bundle, content: Content, path: str, kind: str, found: list[Finding]) -> Any:
+    """A descriptor as JSON that follows its schema; None where it does not, and ``found`` says why."""
+    document = read_manifest(bundle, content, path, found)
+    if document is None:
+        return None
+    where = bundle.artifact.where(path)
+    authored = list(_authoring_kinds(document, where))
+    problems: list[Finding] = []
+    document = checked_document(document, f"hip_kernel_provider.{kind}", where, problems)
+    found += authored or problems
+    return document
+
+
+def _file(
+    path: str, kernels: Sequence[Kernel], indices: Sequence[int] | None = None, package: Package | None = None
+) -> _File:
+    from kpacktools.manifests.hip_kernel_provider import Packed
+
+    sources = [kernel.kernel_source for kernel in kernels]
+    packed = [source if type(source) is Packed else None for source in sources]
+    return _File(path, kernels, packed, indices, package)
 
 
 def _authoring_kinds(document: Any, where: str) -> Iterator[Finding]:
@@ -165,11 +265,11 @@ def _authoring_kinds(document: Any, where: str) -> Iterator[Finding]:
 
 def _check_references(bundle: Bundle, read: _Descriptors) -> Iterator[Finding]:
     """Ids that a package names and no file of the folder defines."""
-    for path, package in read.packages:
-        wanted = [(name, kind, package[name]) for name, kind in _REFERENCES]
-        wanted += [("matchers", "umd", item) for item in package["matchers"]]
+    for path, package in read.packages():
+        wanted = [("engine", "ued", package.engine), ("dispatch", "udd", package.dispatch)]
+        wanted += [("matchers", "umd", item) for item in package.matchers]
         wanted += [
-            ("kernelDescriptors", "ukd", i) for i in package["kernelDescriptors"] if isinstance(i, str)
+            ("kernelDescriptors", "ukd", item) for item in package.kernelDescriptors if isinstance(item, str)
         ]
         for name, kind, identifier in wanted:
             if identifier not in read.ids.get(kind, ()) and kind not in read.unreadable:
@@ -183,8 +283,9 @@ def _check_references(bundle: Bundle, read: _Descriptors) -> Iterator[Finding]:
 
 def _stated(bundle: Bundle, read: _Descriptors) -> Iterator[Stated]:
     """Architectures that descriptors list and that leave the folder's target out. None is a wildcard."""
-    listed = [(path, package.get("arch", ())) for path, package in read.packages]
-    listed += [(path, kernel.get("arch", ())) for path, _, kernel in read.kernels]
+    listed = [(path, package.arch) for path, package in read.packages()]
+    for file in read.files:
+        listed += [(file.path, arches) for arches in dict.fromkeys([kernel.arch for kernel in file.kernels])]
     for path, arches in listed:
         if arches and bundle.key.base not in arches and bundle.key.name not in arches:
             for arch in arches:
@@ -196,10 +297,15 @@ def _check_provenance(bundle: Bundle, content: Content, read: _Descriptors) -> I
     {kernel_source_sha256, provenance}}}``, which must match the descriptor."""
     present = {entry.path for entry in bundle.entries}
     packed: dict[str, dict[str, str]] = {}
-    for path, _, kernel in read.kernels:
-        if kernel["kernel_source"]["kind"] == "kpack":
-            packed.setdefault(path, {})[kernel["id"]] = kernel["kernel_source"]["sha256"]
-    identifiers = {path: package["id"] for path, package in read.packages}
+    for file in read.files:
+        digests = {
+            kernel.id: source.sha256
+            for kernel, source in zip(file.kernels, file.sources, strict=True)
+            if source is not None
+        }
+        if digests:
+            packed[file.path] = digests
+    identifiers = {path: package.id for path, package in read.packages()}
     without = []
     for path, kernels in packed.items():
         stem = path.removesuffix(".json")

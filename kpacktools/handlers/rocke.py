@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kpacktools.checks.references import kernel_differences, local_reference, manifest_problems
+from kpacktools.checks.references import (
+    checked_document,
+    fitted_document,
+    kernel_differences,
+    local_reference,
+    read_manifest,
+    typed_manifest,
+)
 from kpacktools.checks.sidecars import check_sidecars
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Expected, Handler, Stated, hookimpl
@@ -17,6 +24,7 @@ from kpacktools.hookspecs import Bundle, Checked, Content, Depth, Expected, Hand
 if TYPE_CHECKING:
     from kpacktools.kpack import Toc
     from kpacktools.lanes import LaneTable
+    from kpacktools.manifests.rocke import Argument, BundleManifest, Instance
 
 __all__ = ["RockeHandler"]
 
@@ -36,6 +44,8 @@ class RockeHandler(Handler):
 
     def check(self, bundle: Bundle, content: Content) -> Checked:
         """Schema, archive, and TOC keys against entries in both directions."""
+        from kpacktools.manifests.rocke import BundleManifest
+
         found: list[Finding] = []
         stated: list[Stated] = []
         named: dict[str, set[str]] = {}
@@ -50,28 +60,30 @@ class RockeHandler(Handler):
         read = 0
         for entry in manifests:
             where = bundle.artifact.where(entry.path)
-            document, problems = manifest_problems(content, entry.path, where)
-            if document is None:
-                found += problems
-                continue
-            schema = document.get("schema") if isinstance(document, Mapping) else None
-            if schema not in SCHEMAS:
-                if _is_bundle_manifest(bundle, entry.path, document):
-                    found.append(_unknown_schema(where, schema))
-                continue
+            manifest: BundleManifest | None = typed_manifest(content, entry.path, BundleManifest)
+            if manifest is None:
+                document = read_manifest(bundle, content, entry.path, found)
+                if document is None:
+                    continue
+                schema = document.get("schema") if isinstance(document, Mapping) else None
+                if schema not in SCHEMAS:
+                    if _is_bundle_manifest(entry.path, document):
+                        found.append(_unknown_schema(where, schema))
+                    continue
+                document = checked_document(document, "rocke.bundle", where, found)
+                if document is not None:
+                    manifest = fitted_document(document, BundleManifest, where, found)
             read += 1
-            document, problems = manifest_problems(content, entry.path, where, "rocke.bundle")
-            found += problems
-            if document is None:
+            if manifest is None:
                 continue
-            entries = document["entries"]
+            entries = manifest.entries
             kernels += len(entries)
-            lane = document["llvm_flavor"]
-            build_id = document["engine_build_id"]
+            lane = manifest.llvm_flavor
+            build_id = manifest.engine_build_id
             is_default = build_id in DEFAULT_BUILD_IDS and lane == DEFAULT_LANE
-            ops |= {item["op"] for item in entries if "op" in item}
-            found += _check_minimum_lanes(entries, lane, content.lanes, where)
-            stated.append(Stated("manifest", document["arch"], entry.path))
+            ops |= manifest.ops()
+            found += _check_minimum_lanes(manifest, content.lanes, where)
+            stated.append(Stated("manifest", manifest.arch, entry.path))
             if build_id in DEFAULT_BUILD_IDS:
                 found.append(
                     finding(
@@ -81,19 +93,19 @@ class RockeHandler(Handler):
                         "set the engine build id when the bundle is packed",
                     )
                 )
-            archive = local_reference(bundle, entry.path, document["kpack"], found)
+            archive = local_reference(bundle, entry.path, manifest.kpack, found)
             if archive is None:
                 continue
-            keys = {item["toc_key"] for item in entries}
-            expected += _expected(entries, archive, entry.path)
+            if content.depth >= Depth.CONTENT:
+                expected += _expected(entries, archive, entry.path)
             found += _check_metadata(entries, content.kpacks.get(archive), where)
-            named.setdefault(archive, set()).update(keys)
+            named.setdefault(archive, set()).update(item.toc_key for item in entries)
             if not any(other.path == archive for other in bundle.entries):
                 found.append(
                     finding(
                         "missing-kpack",
                         where,
-                        f"names the archive {document['kpack']!r}, which is not there",
+                        f"names the archive {manifest.kpack!r}, which is not there",
                         f"expected {bundle.artifact.where(archive)}",
                     )
                 )
@@ -114,36 +126,31 @@ class RockeHandler(Handler):
         )
 
 
-def _expected(entries: Sequence[Mapping[str, Any]], archive: str, manifest: str) -> Iterator[Expected]:
+def _expected(entries: Sequence[Instance], archive: str, manifest: str) -> Iterator[Expected]:
     for index, item in enumerate(entries):
         yield Expected(
             path=archive,
             manifest=manifest,
             at=f"$.entries[{index}]",
-            key=item["toc_key"],
-            symbol=item["symbol"],
-            arguments=_arguments(item["args_signature"]),
+            key=item.toc_key,
+            symbol=item.symbol,
+            arguments=_arguments(item.args_signature),
         )
 
 
-def _arguments(signature: Sequence[Mapping[str, Any]]) -> tuple[tuple[int | None, int | None], ...] | None:
+def _arguments(signature: Sequence[Argument]) -> tuple[tuple[int | None, int | None], ...] | None:
     """Sizes in order, where the producer recorded them; rocKE does not record offsets."""
-    sizes = [item.get("size_bytes") for item in signature]
+    sizes = [item.size_bytes for item in signature]
     if not all(isinstance(size, int) for size in sizes):
         return None
     return tuple((None, size) for size in sizes)
 
 
-def _check_minimum_lanes(
-    entries: Sequence[Mapping[str, Any]], lane: str, lanes: LaneTable, where: str
-) -> Iterator[Finding]:
+def _check_minimum_lanes(manifest: BundleManifest, lanes: LaneTable, where: str) -> Iterator[Finding]:
     """A ``minimum_llvm_flavor`` must name a known lane not above the bundle's own: anything else is invalid, and
     never taken as absent."""
-    for index, item in enumerate(entries):
-        spec = item.get("compile_spec", {})
-        if "minimum_llvm_flavor" not in spec:
-            continue
-        minimum = spec["minimum_llvm_flavor"]
+    lane = manifest.llvm_flavor
+    for index, minimum in manifest.minimum_lanes():
         problem = ""
         if not isinstance(minimum, str) or lanes.by_name(minimum) is None:
             problem = f"one of {lanes.names}"
@@ -157,24 +164,26 @@ def _check_minimum_lanes(
             )
 
 
-def _check_metadata(entries: Sequence[Mapping[str, Any]], toc: Toc | None, where: str) -> Iterator[Finding]:
+def _check_metadata(entries: Sequence[Instance], toc: Toc | None, where: str) -> Iterator[Finding]:
     """The TOC's metadata repeats ``cache_key`` and ``symbol``: where it is there, it must be the same."""
-    for index, item in enumerate(entries if toc is not None else ()):
-        assert toc is not None
-        for kernel in toc.kernels.get(item["toc_key"], {}).values():
-            for name in ("cache_key", "symbol"):
-                repeated = (kernel.metadata or {}).get(name, item[name])
-                if repeated != item[name]:
+    held = {} if toc is None else toc.kernels
+    for index, item in enumerate(entries):
+        for kernel in held.get(item.toc_key, {}).values():
+            repeats = kernel.metadata or {}
+            if repeats.get("cache_key") == item.cache_key and repeats.get("symbol") == item.symbol:
+                continue
+            for name, said in (("cache_key", item.cache_key), ("symbol", item.symbol)):
+                repeated = repeats.get(name, said)
+                if repeated != said:
                     yield finding(
                         "manifest-invalid",
                         where,
-                        f"$.entries[{index}].{name}: expected {repeated!r} as in the archive's TOC, found "
-                        f"{item[name]!r}",
+                        f"$.entries[{index}].{name}: expected {repeated!r} as in the archive's TOC, found {said!r}",
                         "pack the bundle again, archive and manifest from one run",
                     )
 
 
-def _is_bundle_manifest(bundle: Bundle, path: str, document: Any) -> bool:
+def _is_bundle_manifest(path: str, document: Any) -> bool:
     """True for a JSON file that stands where the bundle manifest is expected, or says it is one."""
     if isinstance(document, Mapping) and ("schema" in document or "entries" in document):
         return True

@@ -84,6 +84,9 @@ def _explain(name: str, document: object) -> list[Problem]:
                     left_out += 1
     except RecursionError:
         found.append(Problem("$", "a document that can be validated", "nesting that is too deep"))
+    if not found:
+        # For instance a line feed at the end, which Python's `$` overlooks.
+        found.append(Problem("$", "a document that follows its schema", "one that only jsonschema accepts"))
     if left_out:
         found.append(Problem("$", "no further problems", f"{left_out} more"))
     return found
