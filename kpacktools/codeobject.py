@@ -15,8 +15,9 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from mmap import mmap
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -164,6 +165,11 @@ def probe(head: bytes) -> CodeObjectHeader | None:
     magic, bits, order, os_abi, abi_version, machine, _, flags = _HEADER.unpack_from(head)
     if magic != b"\x7fELF" or (bits, order) != _ELF64_LITTLE_ENDIAN or machine != _EM_AMDGPU:
         return None
+    return _header(os_abi, abi_version, flags)
+
+
+@lru_cache(256)  # a release has hundreds of thousands of objects, and a few dozen headers
+def _header(os_abi: int, abi_version: int, flags: int) -> CodeObjectHeader:
     version = _VERSIONS.get(abi_version) if os_abi == _OSABI_AMDGPU_HSA else None
     xnack, sramecc = _features(flags, os_abi, abi_version)
     mach = flags & _MACH_MASK
@@ -285,8 +291,7 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
 _METADATA_DECODER = msgspec.msgpack.Decoder(_Metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class CodeObject:
+class CodeObject(msgspec.Struct, frozen=True, gc=False):
     """What one code object says about itself. Plain data: none of its bytes are held."""
 
     header: CodeObjectHeader
@@ -311,27 +316,45 @@ class CodeObject:
 
         Of several it is the first: that of the kernels' own module, before those of libraries linked into it.
         """
-        return self._tool("clang", _CLANG)
+        return _tools(self.comments).compiler
 
     @property
     def linker(self) -> str | None:
         """Such as ``LLD 22.1.8``, whoever's LLD it is."""
-        return self._tool("LLD", _LLD)
+        return _tools(self.comments).linker
 
     @property
     def tool(self) -> str:
         """What reports list: the compiler, else the linker, else ``unknown``."""
-        return self.compiler or self.linker or "unknown"
+        return _tools(self.comments).tool
 
     @property
     def compiler_major(self) -> int | None:
         """The major version of the compiler, else of the linker; None where neither is named."""
-        name, _, version = self.tool.partition(" ")
-        return int(version.partition(".")[0]) if name != "unknown" else None
+        return _tools(self.comments).major
 
-    def _tool(self, name: str, pattern: re.Pattern[str]) -> str | None:
-        matches = map(pattern.match, self.comments)
-        return next((f"{name} {match[1]}" for match in matches if match), None)
+
+class _Tools(NamedTuple):
+    """What the strings of ``.comment`` name."""
+
+    compiler: str | None
+    linker: str | None
+    tool: str
+    major: int | None
+
+
+@lru_cache(64)  # of few sets of strings, since one may take tens of kilobytes
+def _tools(comments: tuple[str, ...]) -> _Tools:
+    compiler, linker = _named("clang", _CLANG, comments), _named("LLD", _LLD, comments)
+    tool = compiler or linker
+    if tool is None:
+        return _Tools(None, None, "unknown", None)
+    return _Tools(compiler, linker, tool, int(tool.partition(" ")[2].partition(".")[0]))
+
+
+def _named(name: str, pattern: re.Pattern[str], comments: Iterable[str]) -> str | None:
+    matches = map(pattern.match, comments)
+    return next((f"{name} {match[1]}" for match in matches if match), None)
 
 
 def read(data: Data) -> CodeObject:

@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from kpacktools import codeobject
 from kpacktools.findings import Finding, Severity, finding
@@ -65,7 +65,7 @@ class Kernels:
     majors: Counter[int] = field(default_factory=Counter)
     """LLVM major of that -> code objects."""
     digests: list[tuple[bytes, int]] = field(default_factory=list)
-    """(sha256, bytes) of each kernel, for counting what a set ships twice."""
+    """(sha256, bytes) of each kernel, for counting what a set ships twice; none where a collector is told of them."""
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: Kernels) -> None:
@@ -122,37 +122,40 @@ def _grouped(items: Sequence[Any], size_of: Any) -> Iterator[tuple[list[Any], in
 def read_chunk(chunk: Chunk, targets: TargetTable, collect: Collector | None = None) -> Kernels:
     """Read a chunk's kernels. Safe to call from any thread; a broken kernel does not hide the others.
 
-    ``collect`` is told the digest of each, which is else only counted.
+    ``collect`` is told the digest of each, which is then not kept.
     """
-    result = Kernels()
+    run = _Run(chunk.bundle, targets)
+    result = run.result
     if chunk.archive is None:
         for entry in chunk.loose:
-            _read_loose(chunk, entry, targets, result, collect)
+            _read_loose(chunk, entry, run, collect)
         return result
     from kpacktools.kpack.reader import KpackReader
 
-    where = chunk.bundle.artifact.where(chunk.archive.path)
+    archive = chunk.archive.path
+    where = chunk.bundle.artifact.where(archive)
     previous: tuple[int, int] | None = None
     digest = b""
     try:
-        with chunk.bundle.artifact.tree.open(chunk.archive.path) as stream:
+        with chunk.bundle.artifact.tree.open(archive) as stream:
             reader = KpackReader(stream, chunk.archive.size, chunk.toc, chunk.frames)
             for key, target, kernel in chunk.kernels:
                 result.count += 1
-                place = _Place(
-                    where, f"the kernel {key!r}", target, _key(targets, target), kernel.type == "hsaco"
-                )
-                expected = chunk.expected.get((chunk.archive.path, key), ())
+                expected = chunk.expected.get((archive, key), ())
                 same = (kernel.ordinal, kernel.original_size)
                 try:
                     if same != previous or expected:
-                        digest = _read_one(
-                            reader.stream(kernel), place, expected, chunk.bundle, targets, result
-                        )
+                        place = _Place(where, key, target, run.key_of(target), kernel.type == "hsaco")
+                        whole = reader.whole(kernel)
+                        if whole is None:
+                            digest = _read_pieces(reader.stream(kernel), place, expected, run)
+                        else:
+                            digest = _read_whole(whole, place, expected, run)
                         previous = same
-                    result.digests.append((digest, kernel.original_size))
-                    if collect is not None:
-                        collect(chunk.bundle, chunk.archive.path, key, target, digest)
+                    if collect is None:
+                        result.digests.append((digest, kernel.original_size))
+                    else:
+                        collect(chunk.bundle, archive, key, target, digest)
                 except KpackError as error:
                     result.findings.append(archive_finding(where, error, key))
                     previous = None
@@ -161,44 +164,60 @@ def read_chunk(chunk: Chunk, targets: TargetTable, collect: Collector | None = N
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a code object lies, and what that says about it."""
 
     where: str
-    what: str
-    """``the kernel 'x'``, or ``it`` for a file of its own."""
+    toc_key: str | None
+    """None for a file of its own."""
     target: str
     key: TargetKey | None
     """The target's key; None for a target that nobody knows."""
     is_code: bool = True
     """False for a TOC type that is no AMDGPU ELF."""
 
-
-def _key(targets: TargetTable, target: str) -> TargetKey | None:
-    try:
-        return targets.key(target)
-    except UnknownTargetError:
-        return None
+    @property
+    def what(self) -> str:
+        """``the kernel 'x'``, or ``it``."""
+        return "it" if self.toc_key is None else f"the kernel {self.toc_key!r}"
 
 
-def _read_loose(
-    chunk: Chunk, entry: Entry, targets: TargetTable, result: Kernels, collect: Collector | None
-) -> None:
-    bundle = chunk.bundle
-    place = _Place(bundle.artifact.where(entry.path), "it", bundle.key.name, bundle.key)
-    result.count += 1
+@dataclass(slots=True)
+class _Run:
+    """The reading of one chunk: what holds for all of its kernels."""
+
+    bundle: Bundle
+    targets: TargetTable
+    result: Kernels = field(default_factory=Kernels)
+    agreeing: set[tuple[Any, ...]] = field(default_factory=set)
+    """What headers, metadata and places said of the target where they agreed: nearly always the same."""
+    _keys: dict[str, TargetKey | None] = field(default_factory=dict)
+
+    def key_of(self, target: str) -> TargetKey | None:
+        """The key of a target; None for one that nobody knows."""
+        if target not in self._keys:
+            try:
+                self._keys[target] = self.targets.key(target)
+            except UnknownTargetError:
+                self._keys[target] = None
+        return self._keys[target]
+
+
+def _read_loose(chunk: Chunk, entry: Entry, run: _Run, collect: Collector | None) -> None:
+    bundle = run.bundle
+    place = _Place(bundle.artifact.where(entry.path), None, bundle.key.name, bundle.key)
+    run.result.count += 1
     try:
         with bundle.artifact.tree.open(entry.path) as stream:
-            expected = chunk.expected.get((entry.path, None), ())
-            digest = _read_one(_pieces(stream), place, expected, bundle, targets, result)
+            digest = _read_pieces(_pieces(stream), place, chunk.expected.get((entry.path, None), ()), run)
     except OSError as error:
-        result.findings.append(
+        run.result.findings.append(
             finding("codeobject-invalid", place.where, f"cannot be read: {error.strerror}")
         )
         return
-    result.digests.append((digest, entry.size))
-    if collect is not None:
+    if collect is None:
+        run.result.digests.append((digest, entry.size))
+    else:
         collect(bundle, entry.path, None, bundle.key.name, digest)
 
 
@@ -207,59 +226,48 @@ def _pieces(stream: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _read_one(
-    pieces: Iterator[bytes],
-    place: _Place,
-    expected: Sequence[Expected],
-    bundle: Bundle,
-    targets: TargetTable,
-    result: Kernels,
-) -> bytes:
-    """Hash a code object while it streams by, parse it, compare it; its sha256."""
-    sha256 = hashlib.sha256()
+def _read_whole(data: bytes, place: _Place, expected: Sequence[Expected], run: _Run) -> bytes:
+    """Hash a code object, parse it, compare it; its sha256."""
+    digest = hashlib.sha256(data).digest()
+    if data.startswith(_ELF):
+        _parse(data, digest, place, expected, run)
+    else:
+        _not_parsed(data, digest, place, expected, run)
+    return digest
+
+
+def _read_pieces(pieces: Iterator[bytes], place: _Place, expected: Sequence[Expected], run: _Run) -> bytes:
+    """The same, while it streams by."""
     first = next(pieces, b"")
-    sha256.update(first)
+    second = next(pieces, b"")
+    if not second:
+        return _read_whole(first, place, expected, run)
+    sha256 = hashlib.sha256(first)
+    sha256.update(second)
     if not first.startswith(_ELF):
         # Nothing to parse: it is hashed without being held.
         for piece in pieces:
             sha256.update(piece)
-        if place.is_code:
-            result.findings.append(_no_elf(place, first))
-        _compare(None, None, sha256.digest(), place, expected, bundle, result)
+        _not_parsed(first, sha256.digest(), place, expected, run)
         return sha256.digest()
-    second = next(pieces, b"")
-    if not second:
-        # The usual case, and the fast one: the object came in one piece and is parsed as it is.
-        digest = sha256.digest()
-        _parse(first, digest, place, expected, bundle, targets, result)
-        return digest
-    sha256.update(second)
+    held = bytearray(first)
+    held += second
+    if not _is_large(held, pieces, sha256):
+        with memoryview(held) as view:
+            _parse(view, sha256.digest(), place, expected, run)
+        return sha256.digest()
     import tempfile  # only a large object needs it
 
-    held = bytearray(first + second)
-    with tempfile.TemporaryFile() if _is_large(held, pieces, sha256) else _Nothing() as spool:
-        if spool is None:
-            _parse(bytes(held), sha256.digest(), place, expected, bundle, targets, result)
-        else:
-            spool.write(held)
-            held.clear()
-            for piece in pieces:
-                sha256.update(piece)
-                spool.write(piece)
-            spool.flush()
-            with mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                _parse(view, sha256.digest(), place, expected, bundle, targets, result)
+    with tempfile.TemporaryFile() as spool:
+        spool.write(held)
+        held.clear()
+        for piece in pieces:
+            sha256.update(piece)
+            spool.write(piece)
+        spool.flush()
+        with mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            _parse(mapped, sha256.digest(), place, expected, run)
     return sha256.digest()
-
-
-class _Nothing:
-    """A context that holds nothing: the code object is in memory already."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
 
 def _is_large(held: bytearray, pieces: Iterator[bytes], sha256: Any) -> bool:
@@ -270,6 +278,13 @@ def _is_large(held: bytearray, pieces: Iterator[bytes], sha256: Any) -> bool:
         if len(held) > _IN_MEMORY:
             return True
     return False
+
+
+def _not_parsed(first: bytes, digest: bytes, place: _Place, expected: Sequence[Expected], run: _Run) -> None:
+    """An object that does not begin as an ELF file does."""
+    if place.is_code:
+        run.result.findings.append(_no_elf(place, first))
+    _compare(None, None, digest, place, expected, run)
 
 
 def _no_elf(place: _Place, first: bytes) -> Finding:
@@ -284,14 +299,9 @@ def _no_elf(place: _Place, first: bytes) -> Finding:
 
 
 def _parse(
-    data: codeobject.Data,
-    digest: bytes,
-    place: _Place,
-    expected: Sequence[Expected],
-    bundle: Bundle,
-    targets: TargetTable,
-    result: Kernels,
+    data: codeobject.Data, digest: bytes, place: _Place, expected: Sequence[Expected], run: _Run
 ) -> None:
+    result = run.result
     try:
         code = codeobject.read(data)
     except codeobject.CodeObjectError as error:
@@ -300,13 +310,21 @@ def _parse(
                 "codeobject-invalid", place.where, f"{place.what} cannot be read: {error}", "build it again"
             )
         )
-        _compare(None, None, digest, place, expected, bundle, result)
+        _compare(None, None, digest, place, expected, run)
         return
     result.tools[code.tool] += 1
-    if code.compiler_major is not None:
-        result.majors[code.compiler_major] += 1
-    result.findings += _target_findings(code, place, targets)
-    _compare(code, data, digest, place, expected, bundle, result)
+    major = code.compiler_major
+    if major is not None:
+        result.majors[major] += 1
+    header = code.header
+    said = (header.mach, header.xnack, header.sramecc, code.target, place.target)
+    if said not in run.agreeing:
+        found = list(_target_findings(code, place, run.targets))
+        if found:
+            result.findings += found
+        else:
+            run.agreeing.add(said)
+    _compare(code, data, digest, place, expected, run)
 
 
 def _target_findings(code: codeobject.CodeObject, place: _Place, targets: TargetTable) -> Iterator[Finding]:
@@ -332,19 +350,16 @@ def _compare(
     digest: bytes,
     place: _Place,
     expected: Sequence[Expected],
-    bundle: Bundle,
-    result: Kernels,
+    run: _Run,
 ) -> None:
     """One code object against what manifests say about it."""
     for item in expected:
-        manifest = bundle.artifact.where(item.manifest)
-        about = f"{item.at}: {item.key}" if item.key is not None else f"{item.at}"
         if item.sha256 is not None and item.sha256 != digest.hex():
-            result.findings.append(
+            run.result.findings.append(
                 finding(
                     "digest-mismatch",
-                    manifest,
-                    f"{about} has sha256 {digest.hex()}, the manifest says {item.sha256}",
+                    run.bundle.artifact.where(item.manifest),
+                    f"{_about(item)} has sha256 {digest.hex()}, the manifest says {item.sha256}",
                     "pack manifest and code objects again, from one run",
                     sources=(place.where,),
                 )
@@ -353,18 +368,22 @@ def _compare(
             continue
         kernel = _kernel(code, item.symbol)
         if kernel is not None:
-            result.findings += _signature_findings(item, kernel, about, manifest, place)
+            run.result.findings += _signature_findings(item, kernel, place, run.bundle)
         elif not _defines(code, data, item.symbol):
             held = ", ".join(sorted(k.name for k in code.kernels or ())[:3]) or "none"
-            result.findings.append(
+            run.result.findings.append(
                 finding(
                     "symbol-missing",
-                    manifest,
-                    f"{about} names the symbol {item.symbol!r}, which the code object lacks; it holds {held}",
+                    run.bundle.artifact.where(item.manifest),
+                    f"{_about(item)} names the symbol {item.symbol!r}, which the code object lacks; it holds {held}",
                     "pack manifest and code objects again, from one run",
                     sources=(place.where,),
                 )
             )
+
+
+def _about(item: Expected) -> str:
+    return item.at if item.key is None else f"{item.at}: {item.key}"
 
 
 def _kernel(code: codeobject.CodeObject, symbol: str) -> codeobject.KernelInfo | None:
@@ -385,7 +404,7 @@ def _defines(code: codeobject.CodeObject, data: codeobject.Data | None, symbol: 
 
 
 def _signature_findings(
-    item: Expected, kernel: codeobject.KernelInfo, about: str, manifest: str, place: _Place
+    item: Expected, kernel: codeobject.KernelInfo, place: _Place, bundle: Bundle
 ) -> Iterator[Finding]:
     if item.arguments is None:
         return
@@ -397,8 +416,9 @@ def _signature_findings(
     if not agrees:
         yield finding(
             "signature-mismatch",
-            manifest,
-            f"{about} takes arguments of (offset, size) {_shown(actual)}, the manifest says {_shown(item.arguments)}",
+            bundle.artifact.where(item.manifest),
+            f"{_about(item)} takes arguments of (offset, size) {_shown(actual)}, the manifest says "
+            f"{_shown(item.arguments)}",
             "the caller would lay out the arguments wrongly: make the manifest from the object that is packed",
             sources=(place.where,),
         )

@@ -47,7 +47,7 @@ def check_bundles(
     """Check bundles as deep as asked.
 
     Returns them in the order given, and how often each kernel, as (sha256, bytes), occurs among all of them: empty
-    unless the depth is content. Only then is ``collect`` told of kernels, too.
+    unless the depth is content. Only then is ``collect`` told of kernels, in place of counting them.
     """
     keys = Counter(base for base, _ in {(b.key.base, b.key.name) for b in bundles})
     results: dict[int, CheckedBundle] = {}

@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple
 import zstandard
 
 from kpacktools.kpack.format import MAX_KERNELS, SCHEME_NONE, KpackError
-from kpacktools.kpack.toc import Kernel, Toc, read_toc
+from kpacktools.kpack.toc import Blob, Kernel, Toc, read_toc
 
 __all__ = ["CheckedKernel", "KpackReader", "frame_index", "stored_count", "verify"]
 
@@ -59,42 +59,68 @@ class KpackReader:
         frame that is cut, damaged or followed by more, a kernel that is not ``original_size`` bytes long. No
         more than ``original_size`` bytes are yielded, and none where another size is announced.
         """
+        whole = self.whole(kernel)
+        if whole is not None:
+            yield whole
+            return
         pieces = self._stored(kernel) if self.toc.scheme == SCHEME_NONE else self._decompressed(kernel)
         left = kernel.original_size
         for piece in pieces:
             left -= len(piece)
             if left < 0:
-                raise _corrupt(kernel, f"it is longer than the {kernel.original_size} bytes of its TOC entry")
+                raise _too_long(kernel)
             yield piece
         if left:
-            found = kernel.original_size - left
-            raise _corrupt(kernel, f"it has {found} bytes, its TOC entry says {kernel.original_size}")
+            raise _too_short(kernel, kernel.original_size - left)
+
+    def whole(self, kernel: Kernel) -> bytes | None:
+        """All bytes of a kernel of up to 4 MiB, decompressed, the fastest way; None for a larger one.
+
+        Raises what :meth:`stream` raises.
+        """
+        if kernel.original_size > _WHOLE:
+            return None
+        if self.toc.scheme == SCHEME_NONE:
+            blob = self._blob(kernel)
+            return self._bytes_at(kernel, blob.offset, blob.size)
+        start, size = self._frame(kernel)
+        if size > _WHOLE:
+            return None
+        frame = self._bytes_at(kernel, start, size)
+        try:
+            _check_announced(kernel, zstandard.get_frame_parameters(frame).content_size)
+            # A limit of 0 would mean none.
+            limit = max(kernel.original_size, 1)
+            data = self._decompressor.decompress(frame, max_output_size=limit, allow_extra_data=False)
+        except zstandard.ZstdError as error:
+            raise _damaged(kernel, error) from None
+        if len(data) != kernel.original_size:
+            raise _too_long(kernel) if len(data) > kernel.original_size else _too_short(kernel, len(data))
+        return data
 
     def read(self, kernel: Kernel) -> bytes:
-        """The kernel's bytes, decompressed. Raises what :meth:`stream` raises."""
+        """The kernel's bytes, decompressed, however many. Raises what :meth:`stream` raises."""
         return b"".join(self.stream(kernel))
 
-    def _stored(self, kernel: Kernel) -> Iterator[bytes]:
+    def _blob(self, kernel: Kernel) -> Blob:
         assert self.toc.blobs is not None
         blob = self.toc.blobs[kernel.ordinal]
         if blob.size != kernel.original_size:
             problem = f"its blob has {blob.size} bytes, its TOC entry says {kernel.original_size}"
             raise _corrupt(kernel, problem)
+        return blob
+
+    def _stored(self, kernel: Kernel) -> Iterator[bytes]:
+        blob = self._blob(kernel)
         for start in range(0, blob.size, _CHUNK):
             yield self._bytes_at(kernel, blob.offset + start, min(_CHUNK, blob.size - start))
 
     def _decompressed(self, kernel: Kernel) -> Iterator[bytes]:
         start, size = self._frame(kernel)
-        at_once = max(size, kernel.original_size) <= _WHOLE
-        head = self._bytes_at(kernel, start, size if at_once else min(size, _MAX_FRAME_HEADER))
+        head = self._bytes_at(kernel, start, min(size, _MAX_FRAME_HEADER))
         try:
             parameters = zstandard.get_frame_parameters(head)
             _check_announced(kernel, parameters.content_size)
-            if at_once:
-                # A limit of 0 would mean none; stream() counts what comes out.
-                limit = max(kernel.original_size, 1)
-                yield self._decompressor.decompress(head, max_output_size=limit, allow_extra_data=False)
-                return
             _check_window(kernel, parameters.window_size)
             decompressor = self._decompressor.decompressobj()
             length = zstandard.frame_header_size(head)
@@ -102,7 +128,7 @@ class KpackReader:
             for piece in self._frame_pieces(kernel, start, size, length, parameters.has_checksum):
                 yield decompressor.decompress(piece)
         except zstandard.ZstdError as error:
-            raise _corrupt(kernel, f"its zstd frame is cut or damaged ({error})") from None
+            raise _damaged(kernel, error) from None
 
     def _frame_pieces(
         self, kernel: Kernel, start: int, size: int, length: int, has_checksum: bool
@@ -132,6 +158,13 @@ class KpackReader:
         Frames are found by walking the size prefixes, no further than asked: a kernel is readable even where
         the blob is broken behind it.
         """
+        at = 2 * kernel.ordinal
+        if at >= len(self._frames):
+            self._walk(kernel)
+        return self._frames[at], self._frames[at + 1]
+
+    def _walk(self, kernel: Kernel) -> None:
+        """Find the frames up to a kernel's."""
         assert self.toc.zstd_offset is not None
         assert self.toc.zstd_size is not None
         end = self.toc.zstd_offset + self.toc.zstd_size
@@ -144,17 +177,18 @@ class KpackReader:
             self._frame_count = count
         if kernel.ordinal >= self._frame_count:
             raise _corrupt(kernel, f"the zstd blob holds {self._frame_count} kernels")
-        while len(self._frames) <= 2 * kernel.ordinal:
-            prefix = sum(self._frames[-2:]) if self._frames else self.toc.zstd_offset + 4
+        frames = self._frames
+        prefix = sum(frames[-2:]) if frames else self.toc.zstd_offset + 4
+        for number in range(len(frames) // 2, kernel.ordinal + 1):
             position = prefix + 4
             if position > end:
-                raise _corrupt(kernel, f"the zstd blob ends before frame {len(self._frames) // 2}")
+                raise _corrupt(kernel, f"the zstd blob ends before frame {number}")
             size = int.from_bytes(self._bytes_at(kernel, prefix, 4), "little")
-            if position + size > end:
-                problem = f"frame {len(self._frames) // 2} of {size} bytes reaches beyond the zstd blob"
-                raise _corrupt(kernel, problem)
-            self._frames.extend((position, size))
-        return self._frames[2 * kernel.ordinal], self._frames[2 * kernel.ordinal + 1]
+            prefix = position + size
+            if prefix > end:
+                raise _corrupt(kernel, f"frame {number} of {size} bytes reaches beyond the zstd blob")
+            frames.append(position)
+            frames.append(size)
 
     def _bytes_at(self, kernel: Kernel, offset: int, size: int) -> bytes:
         self._stream.seek(offset)
@@ -174,8 +208,10 @@ def frame_index(stream: BinaryIO, toc: Toc) -> array[int] | None:
         return None
     reader = KpackReader(stream, 0, toc)
     with suppress(KpackError):
-        # A stand-in for the last kernel: of its frame, only the ordinal matters.
-        reader._frame(Kernel("hsaco", toc.totals.last_ordinal, 0))
+        # As far as there are frames: readers that share the index never add to it.
+        last = min(toc.totals.last_ordinal, stored_count(stream, toc) - 1)
+        if last >= 0:
+            reader._frame(Kernel("hsaco", last, 0))
     return reader._frames
 
 
@@ -251,6 +287,18 @@ def _check_window(kernel: Kernel, window: int) -> None:
             f"kernel {kernel.ordinal}: its zstd frame needs {window} bytes of history, "
             f"expected at most {_MAX_WINDOW}",
         )
+
+
+def _too_long(kernel: Kernel) -> KpackError:
+    return _corrupt(kernel, f"it is longer than the {kernel.original_size} bytes of its TOC entry")
+
+
+def _too_short(kernel: Kernel, found: int) -> KpackError:
+    return _corrupt(kernel, f"it has {found} bytes, its TOC entry says {kernel.original_size}")
+
+
+def _damaged(kernel: Kernel, error: zstandard.ZstdError) -> KpackError:
+    return _corrupt(kernel, f"its zstd frame is cut or damaged ({error})")
 
 
 def _corrupt(kernel: Kernel, problem: str) -> KpackError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Any, BinaryIO, NamedTuple, NoReturn
 
 import msgspec
@@ -136,7 +137,7 @@ class Toc(msgspec.Struct, frozen=True, dict=True):
 
     def in_blob_order(self) -> list[TocEntry]:
         """Every kernel with its names, by ordinal: read in this order, the file is read front to back."""
-        return sorted(self.entries(), key=lambda entry: (entry.kernel.ordinal, entry.kernel.original_size))
+        return sorted(self.entries(), key=attrgetter("kernel.ordinal", "kernel.original_size"))
 
 
 class _Preamble(msgspec.Struct):
