@@ -18,8 +18,9 @@ from kpacktools.outputs.archives import (
 from kpacktools.pipeline import Settings, conclude, open_inputs
 from kpacktools.planning.links import check_links
 from kpacktools.planning.merge import Counts
-from kpacktools.planning.plan import PlannedFile, PlannedFolder
+from kpacktools.planning.plan import PlannedFolder, PlannedGroup, in_order
 from kpacktools.reports.model import OutputReport, Report
+from kpacktools.trees import names_in
 from kpacktools.trees.shards import Artifact
 
 __all__ = ["ArchiveForm", "archive", "archive_outputs"]
@@ -50,7 +51,7 @@ def archive(
     found = [finding for shard in shards for finding in shard.findings]
     found += [finding for artifact in artifacts for finding in _check(artifact)]
     folders = [_planned(artifact) for artifact in artifacts]
-    files = sum(len(folder.files) for folder in folders)
+    files = sum(folder.count for folder in folders)
     report = Report("artifacts archive", tuple(found), counts=Counts(files_in=files, files_out=files))
     report = conclude(report, settings)
     if not report.ok:
@@ -74,8 +75,8 @@ def archive_outputs(
 
     Raises :class:`~kpacktools.errors.CallError` as :func:`kpacktools.outputs.archives.write_archives` does.
     """
-    size = sum(file.entry.size for folder in folders for file in folder.files)
-    files = sum(len(folder.files) for folder in folders)
+    size = sum(folder.size for folder in folders)
+    files = sum(folder.count for folder in folders)
     settings.progress.start("comparing" if dry_run else "archiving", files=files, size=size)
     if dry_run:
         outputs = tuple(_planned_output(out, folder, settings, form, replace) for folder in folders)
@@ -98,7 +99,7 @@ def _planned_output(
         raise CallError(f"{path} exists with other content; --replace would replace it")
     size = os.path.getsize(path) if found == "equal" else folder.size
     state = {"absent": "planned", "equal": "kept", "differs": "replaced"}[found]
-    return OutputReport(path, "archive", folder.key, len(folder.files), size, state)
+    return OutputReport(path, "archive", folder.key, folder.count, size, state)
 
 
 def _refuse(artifacts: Sequence[Artifact], out: str) -> None:
@@ -128,9 +129,10 @@ def _check(artifact: Artifact) -> Iterator[Finding]:
 
 def _planned(artifact: Artifact) -> PlannedFolder:
     tree = artifact.tree
-    files = [PlannedFile(entry.path, tree, entry) for entries in tree.folders.values() for entry in entries]
-    files.sort(key=lambda file: file.dest)
-    return PlannedFolder(_name(artifact), artifact.suffix, tuple(files), artifact.prefixes)
+    groups = [
+        PlannedGroup(folder, names_in(entries), tree, entries) for folder, entries in tree.folders.items()
+    ]
+    return PlannedFolder(_name(artifact), artifact.suffix, tuple(in_order(groups)), artifact.prefixes)
 
 
 def _name(artifact: Artifact) -> str:

@@ -107,6 +107,8 @@ class Run:
     def refused(self) -> Report | None:
         """The report of a run that stops before any file is read: targets that nobody knows."""
         unknown = unknown_targets(self.inputs)
+        if not unknown:
+            return None
         report = self.report(Checks(findings=unknown))
         return None if report.ok else report
 
@@ -218,9 +220,9 @@ def _write_folders(
                 )
             size = folder.size
             path = os.path.join(out, folder.name) if folder.name else out
-            outputs.append(OutputReport(path, kind, folder.key, len(folder.files), size, state))
+            outputs.append(OutputReport(path, kind, folder.key, folder.count, size, state))
         return replace(report, outputs=tuple(outputs), dry_run=True)
-    size = sum(file.entry.size for folder in planned.folders for file in folder.files)
+    size = sum(folder.size for folder in planned.folders)
     settings.progress.start("writing", files=planned.counts.files_out, size=size)
     written = write_folders(
         out,

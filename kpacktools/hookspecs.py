@@ -67,6 +67,8 @@ class Bundle:
     roots: tuple[str, ...]
     """The target folders, as tree paths."""
     entries: tuple[Entry, ...] = field(repr=False)
+    _by_ending: dict[str, list[Entry]] = field(default_factory=dict, init=False, repr=False)
+    """What follows the last dot -> entries, once anybody has asked: there may be very many of them."""
 
     @property
     def path(self) -> str:
@@ -75,7 +77,31 @@ class Bundle:
 
     def files(self, *suffixes: str) -> list[Entry]:
         """The bundle's entries whose names end in one of ``suffixes``, all without any."""
-        return [entry for entry in self.entries if not suffixes or entry.path.endswith(suffixes)]
+        if not suffixes:
+            return list(self.entries)
+        candidates: Sequence[Entry] = self.entries
+        if all("." in suffix for suffix in suffixes):
+            by_ending = self._endings()
+            there = {suffix.rpartition(".")[2] for suffix in suffixes} & by_ending.keys()
+            if not there:
+                return []
+            if len(there) == 1:
+                candidates = by_ending[there.pop()]
+        return [entry for entry in candidates if entry.path.endswith(suffixes)]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum([entry.size for entry in self.entries])
+
+    def _endings(self) -> Mapping[str, Sequence[Entry]]:
+        if not self._by_ending:
+            # Made aside and put in place at once: several threads may ask.
+            by_ending: dict[str, list[Entry]] = {}
+            for entry in self.entries:
+                by_ending.setdefault(entry.path.rpartition(".")[2], []).append(entry)
+            self._by_ending.update(by_ending)
+        return self._by_ending
 
 
 @dataclass(frozen=True, slots=True)

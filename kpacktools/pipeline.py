@@ -205,7 +205,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     found += _broken_plugins(registry, inputs)
     found += _mixed_runs(inputs)
     found += shadowed_plugins(inputs)
-    size = sum(entry.size for bundle in bundles for entry in bundle.entries)
+    size = sum(bundle.size for bundle in bundles)
     settings.progress.start(f"checking {counted(len(bundles), 'bundle')}", size=size)
     for item in inputs:
         for claimed in item.artifacts:
@@ -372,7 +372,9 @@ def input_reports(inputs: Iterable[Input]) -> tuple[InputReport, ...]:
             shard=item.shard.name,
             targets=tuple(sorted(item.shard.targets)),
             files=sum(len(e) for c in item.artifacts for e in c.artifact.tree.folders.values()),
-            size=sum(e.size for c in item.artifacts for f in c.artifact.tree.folders.values() for e in f),
+            size=sum(
+                sum([e.size for e in f]) for c in item.artifacts for f in c.artifact.tree.folders.values()
+            ),
             artifacts=tuple(c.artifact for c in item.artifacts),
         )
         for item in sorted(inputs, key=lambda item: (item.shard.name, item.shard.path))

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple
 
 from kpacktools.checks.needed import is_library
@@ -99,9 +99,11 @@ def repathed(
         }
         yield Repathed(
             tuple(
-                replace(
-                    folder,
-                    files=tuple(changed.get((id(file.tree), file.entry.path), file) for file in folder.files),
+                PlannedFolder.of(
+                    folder.name,
+                    folder.key,
+                    (changed.get((id(file.tree), file.entry.path), file) for file in folder.files),
+                    folder.prefixes,
                 )
                 for folder in folders
             ),

@@ -200,7 +200,7 @@ def _adopt(claimed: ClaimedArtifact, targets: TargetTable) -> tuple[ClaimedArtif
 
 
 def _set(wheel: _Source, folders: Iterable[PlannedFolder]) -> Iterator[PlannedWheel]:
-    devices = [folder for folder in folders if folder.key != GENERIC and folder.files]
+    devices = [folder for folder in folders if folder.key != GENERIC and folder.groups]
     for folder in devices:
         distribution = _device_name(wheel, folder.key)
         spec = WheelSpec(

@@ -88,12 +88,15 @@ class _Content:
         self.targets = targets
         self.findings: list[Finding] = []
         self._bundle = bundle
-        self._sizes = {entry.path: entry.size for entry in bundle.entries}
         self._json: dict[str, Any] = {}
 
     @property
     def lanes(self) -> LaneTable:
         return default_lanes()
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, int]:
+        return {entry.path: entry.size for entry in self._bundle.entries}
 
     def read(self, path: str) -> bytes:
         size = self._sizes.get(path, 0)
@@ -193,11 +196,11 @@ def conclude(examined: Examined, kernels: Kernels | None, *, keep_keys: bool) ->
     too many to hold.
     """
     bundle, checked, tocs = examined.bundle, examined.checked, examined.tocs
-    loose = sum(is_file(entry) for entry in bundle.files(*LOOSE))
+    loose = sum(map(is_file, bundle.files(*LOOSE)))
     in_archives = sum(toc.count() for toc in tocs.values())
     return CheckedBundle(
         bundle=bundle,
-        size=sum(entry.size for entry in bundle.entries),
+        size=bundle.size,
         kernels=in_archives + loose if checked.kernels is None else checked.kernels,
         kernels_checked=in_archives if kernels is None else kernels.count,
         kpacks=tuple(_summary(bundle, entry, tocs.get(entry.path)) for entry in bundle.files(".kpack")),

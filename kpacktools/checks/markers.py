@@ -18,7 +18,7 @@ from kpacktools.planning.claims import ClaimedArtifact
 from kpacktools.planning.layouts import below_prefix
 from kpacktools.planning.selection import Input
 from kpacktools.targets import TargetTable
-from kpacktools.trees import Entry, is_file
+from kpacktools.trees import Entry, is_file, names_in
 from kpacktools.trees.shards import Artifact
 
 if TYPE_CHECKING:  # imported where a file may be a host's: many runs have none
@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # imported where a file may be a host's: many runs have none
 __all__ = ["Archives", "HostFile", "check_hosts", "find_hosts", "lookups"]
 
 _NAMED_AT_MOST: Final = 4
+_HOST_SUFFIXES: Final = (".dll", ".exe", ".pyd")
+_EXEC: Final = 0o111
 _EXAMPLES: Final = ("gfx942", "gfx950", "gfx1201")
 
 
@@ -86,8 +88,9 @@ def find_hosts(claimed: ClaimedArtifact) -> Iterator[HostFile]:
     maybe = [
         entry
         for entries in artifact.tree.folders.values()
-        for entry in entries
-        if is_file(entry) and _may_be_host(entry)
+        if _may_hold_hosts(entries)
+        for entry in filter(_may_be_host, entries)
+        if is_file(entry)
     ]
     if not maybe:
         return
@@ -103,14 +106,23 @@ def find_hosts(claimed: ClaimedArtifact) -> Iterator[HostFile]:
             yield HostFile(artifact.where(entry.path), path, binary, artifact.component == "wheel")
 
 
+def _may_hold_hosts(entries: Sequence[Entry]) -> bool:
+    """False where nothing in a folder can be a host binary, which is true of nearly all files of a release."""
+    if any(mode & _EXEC for mode in {entry.mode for entry in entries}):
+        return True
+    names = names_in(entries)
+    joined = "/".join(names)
+    return any(part in joined for part in (".so", *_HOST_SUFFIXES)) or any("." not in name for name in names)
+
+
 def _may_be_host(entry: Entry) -> bool:
-    name = entry.path.rpartition("/")[2]
-    return entry.size >= 64 and (
-        ".so" in name
-        or name.endswith((".dll", ".exe", ".pyd"))
-        or "." not in name
-        or bool(entry.mode & 0o111)
-    )
+    path, size, mode, _ = entry
+    if size < 64:
+        return False
+    if mode & _EXEC:
+        return True
+    name = path[path.rfind("/") + 1 :]
+    return ".so" in name or "." not in name or name.endswith(_HOST_SUFFIXES)
 
 
 def lookups(host: HostFile, marker: Marker, target: str) -> Iterator[str]:

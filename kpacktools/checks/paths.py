@@ -9,7 +9,7 @@ from typing import Final
 
 from kpacktools.findings import Finding, finding
 from kpacktools.planning.claims import prefix_of
-from kpacktools.trees import Entry
+from kpacktools.trees import Entry, names_in
 from kpacktools.trees.shards import Artifact
 
 __all__ = ["MAX_RELATIVE_PATH", "check_names"]
@@ -22,6 +22,7 @@ _CHARACTERS: Final = re.compile('[\x00-\x1f\x7f\\\\\ud800-\udfff:?*"<>|]')
 _RESERVED: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{name}{digit}" for name in ("com", "lpt") for digit in range(10)))
 )
+_BEGINNINGS: Final = tuple(sorted({f"/{name[:3]}" for name in _RESERVED}))
 MAX_RELATIVE_PATH: Final = 225
 """Characters of a path below its stage prefix. Windows' MAX_PATH is 260, and even the shortest common install root
 (``C:\\Python312\\Lib\\site-packages\\``) takes 31 of them."""
@@ -38,7 +39,7 @@ def check_names(artifact: Artifact) -> Iterator[Finding]:
                 yield _uncaptured(artifact, entry)
         cut = len(folder) + 1 if folder else 0
         below = 0 if artifact.mount else len(prefix or "") + 1
-        names = [entry.path[cut:] for entry in entries]
+        names = names_in(entries)
         if (
             cut + max(map(len, names)) - below > MAX_RELATIVE_PATH
             or _is_odd(folder.split("/"))
@@ -46,7 +47,7 @@ def check_names(artifact: Artifact) -> Iterator[Finding]:
         ):
             for entry in entries:
                 yield from _check_name(artifact, entry, below)
-        for entry in entries:
+        for entry in entries if _is_mixed(entries) else ():
             if not stat.S_ISREG(entry.mode) and not entry.link:
                 yield finding(
                     "special-file",
@@ -65,8 +66,20 @@ def _is_odd(names: Sequence[str]) -> bool:
         or "./" in joined
         or " /" in joined
         or joined.endswith((".", " "))
-        or not _RESERVED.isdisjoint([name.partition(".")[0].lower() for name in names])
+        or _is_reserved(names, f"/{joined.lower()}")
     )
+
+
+def _is_reserved(names: Sequence[str], joined: str) -> bool:
+    """True where one of some names is reserved. In most folders none even begins like one."""
+    return any(beginning in joined for beginning in _BEGINNINGS) and not _RESERVED.isdisjoint(
+        [name.partition(".")[0].lower() for name in names]
+    )
+
+
+def _is_mixed(entries: Sequence[Entry]) -> bool:
+    """True where not all of some entries are regular files."""
+    return not all(map(stat.S_ISREG, {entry.mode for entry in entries}))
 
 
 def _check_name(artifact: Artifact, entry: Entry, below: int) -> Iterator[Finding]:

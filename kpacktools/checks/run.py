@@ -52,7 +52,7 @@ def check_bundles(
     keys = Counter(base for base, _ in {(b.key.base, b.key.name) for b in bundles})
     results: dict[int, CheckedBundle] = {}
     copies: Counter[tuple[bytes, int]] = Counter()
-    order = sorted(range(len(bundles)), key=lambda i: -sum(entry.size for entry in bundles[i].entries))
+    order = sorted(range(len(bundles)), key=lambda i: -bundles[i].size)
 
     def finish(item: _Open) -> None:
         kernels = item.kernels if depth >= Depth.CONTENT else None

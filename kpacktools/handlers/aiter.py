@@ -31,9 +31,10 @@ class AiterHandler(Handler):
 
     def check(self, bundle: Bundle, content: Content) -> Checked:
         """Every code object that a table names is there. Others are reached by other ways: no orphans here."""
-        present = {entry.path for entry in bundle.entries}
+        tables = bundle.files(".csv")
+        present = {entry.path for entry in bundle.entries} if tables else set()
         found: list[Finding] = []
-        for entry in bundle.files(".csv"):
+        for entry in tables:
             found += _check_table(bundle, content, entry.path, present)
         return Checked(tuple(found))
 

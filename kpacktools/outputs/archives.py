@@ -151,7 +151,7 @@ def write_archives(
         WrittenArchive(
             path=os.path.join(label, name),
             key=folder.key,
-            files=len(folder.files),
+            files=folder.count,
             size=digest.size,
             sha256=digest.hexdigest(),
             state=states[name],

@@ -9,17 +9,20 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, islice
 from typing import Literal, NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.outputs import transfer
+from kpacktools.outputs.linking import Task, link_groups, opened
 from kpacktools.outputs.staging import State, clean_around, is_vacant, refusals_named, resolve, stage
-from kpacktools.outputs.transfer import LinkMode, OpenFolder
-from kpacktools.planning.plan import PlannedFile, PlannedFolder
+from kpacktools.outputs.transfer import LinkMode
+from kpacktools.planning.plan import PlannedFile, PlannedFolder, PlannedGroup
 from kpacktools.progress import SILENT, Progress
 from kpacktools.trees import is_link
 from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
@@ -31,7 +34,6 @@ Comparison = Literal["absent", "equal", "differs"]
 
 _BATCH_FILES = 256
 _BATCH_BYTES = 64 << 20
-_WORTH_OPENING = 4
 _EXEC_BITS = 0o111 if os.name == "posix" else 0
 _NOT_IN_A_PATH = frozenset(("", ".", ".."))
 
@@ -58,9 +60,8 @@ class _Batch(NamedTuple):
     """Some neighbouring files of one folder, enough to be worth a worker's while."""
 
     root: str
-    files: tuple[PlannedFile, ...]
-    start: int
-    stop: int
+    groups: tuple[PlannedGroup, ...]
+    files: int
     size: int
 
 
@@ -92,7 +93,7 @@ def write_folders(
         found, difference = _compare(label, folder)
         if found == "equal":
             states[folder.name] = "kept"
-            progress.advance(files=len(folder.files), size=folder.size)
+            progress.advance(files=folder.count, size=folder.size)
         elif found == "absent" or replace:
             missing.append(folder)
         else:
@@ -114,7 +115,7 @@ def write_folders(
             path=_path(label, folder),
             key=folder.key,
             state=states[folder.name],
-            files=len(folder.files),
+            files=folder.count,
             bytes=folder.size,
         )
         for folder in folders
@@ -155,22 +156,36 @@ def _parents(folder: PlannedFolder) -> tuple[str, ...]:
     Raises :class:`~kpacktools.errors.CallError` for a destination that is offered twice or is no path inside.
     """
     where = folder.name or "the output"
-    seen = set() if folder.manifest is None else {MANIFEST_NAME}
+    places: dict[str, set[str]] = {} if folder.manifest is None else {"": {MANIFEST_NAME}}
     parents = {"": None}
-    for file in folder.files:
-        dest = file.dest
-        if dest in seen:
-            raise CallError(f"the plan offers {dest} twice in {where}")
-        seen.add(dest)
-        parent, _, name = dest.rpartition("/")
-        if parent not in parents:
-            parents |= dict.fromkeys(_ancestry(parent))
-        if name in _NOT_IN_A_PATH or dest.startswith("/"):
-            raise CallError(f"{dest!r} does not lie inside {where}")
+    for group in folder.groups:
+        place = places.setdefault(group.folder, set())
+        before = len(place)
+        place.update(group.names)
+        if len(place) - before < len(group.names):
+            raise CallError(f"the plan offers {_offered_twice(folder)} twice in {where}")
+        if group.folder not in parents:
+            parents |= dict.fromkeys(_ancestry(group.folder))
+        for name in group.names if _is_odd(group.names) else ():
+            if name in _NOT_IN_A_PATH or "/" in name:
+                raise CallError(f"{group.prefix + name!r} does not lie inside {where}")
     for parent in parents:
-        if parent and parent.rpartition("/")[2] in _NOT_IN_A_PATH:
+        if parent and (parent.rpartition("/")[2] in _NOT_IN_A_PATH or parent.startswith("/")):
             raise CallError(f"{parent!r} does not lie inside {where}")
     return tuple(islice(parents, 1, None))
+
+
+def _offered_twice(folder: PlannedFolder) -> str:
+    """The first destination that comes twice."""
+    counts = Counter(file.dest for file in folder.files)
+    if folder.manifest is not None:
+        counts[MANIFEST_NAME] += 1
+    return next(dest for dest, count in counts.items() if count > 1)
+
+
+def _is_odd(names: Sequence[str]) -> bool:
+    """True where some of a folder's names need a closer look; looks at all of them at once."""
+    return not _NOT_IN_A_PATH.isdisjoint(names) or "/" in "".join(names)
 
 
 def _ancestry(folder: str) -> Iterator[str]:
@@ -193,17 +208,19 @@ def _fill(
 
     Raises :class:`OSError` and :class:`~kpacktools.errors.CallError`.
     """
-    batches: list[_Batch] = []
+    tasks: list[Task] = []
     # All folders come before all links: no file can then be written through a link out of its folder.
     for root, folder in planned.items():
         _make(root, folder, parents[folder.name])
-        batches += _batches(root, folder.files)
-    _run(batches, link, jobs, progress)
-    for root, folder in planned.items():
-        _verify(root, folder)
+        tasks += [Task(root, group) for group in folder.groups]
+    if link == "hardlink":
+        tasks = link_groups(tasks, jobs, progress)
+    _run(list(_batches(tasks)), link, jobs, progress)
+    for root, left in groupby(tasks, key=lambda task: task.root):
+        _verify(root, planned[root].name, [task.group for task in left])
 
 
-def _verify(root: str, folder: PlannedFolder) -> None:
+def _verify(root: str, name: str, groups: Iterable[PlannedGroup]) -> None:
     """The last guard before anything is renamed: every planned file is there with its planned size.
 
     This is also where a hard link to a file that changed since the scan is found. One thread does it at the
@@ -211,17 +228,20 @@ def _verify(root: str, folder: PlannedFolder) -> None:
 
     Raises :class:`OSError` and :class:`~kpacktools.errors.CallError`.
     """
-    for opened, cut, files in _by_folder(root, folder.files):
-        prefix, fd = opened.prefix, opened.fd
-        for file in files:
-            dest, _, entry = file
-            try:
-                size = os.stat(prefix + dest[cut:], dir_fd=fd, follow_symlinks=False).st_size
-            except FileNotFoundError as error:
-                where = os.path.join(folder.name, dest)
-                raise CallError(f"{where} was not written; nothing was moved into place") from error
-            if size != entry.size and not is_link(entry):
-                raise transfer.changed(file)
+    for folder, names, group in opened(root, groups):
+        look = partial(os.stat, dir_fd=folder.fd, follow_symlinks=False)
+        prefix, entries = folder.prefix, group.entries
+        paths = [prefix + path for path in names] if prefix else names
+        try:
+            sizes = [status.st_size for status in map(look, paths)]
+        except FileNotFoundError as error:
+            where = f"{group.prefix}{os.path.basename(os.fsdecode(error.filename))}"
+            where = os.path.join(name, where)
+            raise CallError(f"{where} was not written; nothing was moved into place") from error
+        if sizes != [entry.size for entry in entries]:
+            for index, entry in enumerate(entries):
+                if sizes[index] != entry.size and not is_link(entry):
+                    raise transfer.changed(group.file(index))
 
 
 def _make(root: str, folder: PlannedFolder, parents: Sequence[str]) -> None:
@@ -234,12 +254,31 @@ def _make(root: str, folder: PlannedFolder, parents: Sequence[str]) -> None:
             manifest.write(folder.manifest)
 
 
-def _batches(root: str, files: tuple[PlannedFile, ...]) -> Iterator[_Batch]:
-    start = size = 0
-    for stop, file in enumerate(files, 1):
-        size += file.entry.size
-        if stop - start == _BATCH_FILES or size >= _BATCH_BYTES or stop == len(files):
-            yield _Batch(root, files, start, stop, size)
+def _batches(tasks: Iterable[Task]) -> Iterator[_Batch]:
+    for root, of_root in groupby(tasks, key=lambda task: task.root):
+        batch: list[PlannedGroup] = []
+        files = size = 0
+        for part, more in (part for task in of_root for part in _parts(task.group, task.done)):
+            count = len(part.names)
+            if batch and (files + count > _BATCH_FILES or size + more > _BATCH_BYTES):
+                yield _Batch(root, tuple(batch), files, size)
+                batch = []
+                files = size = 0
+            batch.append(part)
+            files += count
+            size += more
+        if batch:
+            yield _Batch(root, tuple(batch), files, size)
+
+
+def _parts(group: PlannedGroup, start: int) -> Iterator[tuple[PlannedGroup, int]]:
+    """A group from one of its files on, cut where it is too much for one batch, with the bytes of each part."""
+    count = len(group.names)
+    size = 0
+    for stop in range(start + 1, count + 1):
+        size += group.entries[stop - 1].size
+        if stop - start == _BATCH_FILES or size >= _BATCH_BYTES or stop == count:
+            yield group.part(start, stop), size
             start, size = stop, 0
 
 
@@ -257,33 +296,14 @@ def _run(batches: Sequence[_Batch], link: LinkMode, jobs: int, progress: Progres
 
 
 def _write(batch: _Batch, link: LinkMode, stopped: threading.Event, progress: Progress) -> None:
-    for folder, cut, files in _by_folder(batch.root, islice(batch.files, batch.start, batch.stop)):
-        for file in files:
+    for folder, names, group in opened(batch.root, batch.groups):
+        if stopped.is_set():
+            return
+        for index, name in enumerate(names):
             if stopped.is_set():
                 return
-            transfer.put_file(file, folder, file.dest[cut:], link)
-    progress.advance(files=batch.stop - batch.start, size=batch.size)
-
-
-def _by_folder(
-    root: str, files: Iterable[PlannedFile]
-) -> Iterator[tuple[OpenFolder, int, tuple[PlannedFile, ...]]]:
-    """Neighbouring files with an open folder for them, and how much of ``dest`` is that folder's path.
-
-    A folder is worth opening for many files; for a few, the path from ``root`` to each is less work.
-    """
-    with OpenFolder(root) as top:
-        for parent, group in groupby(files, key=_parent):
-            neighbours = tuple(group)
-            if not parent or len(neighbours) < _WORTH_OPENING:
-                yield top, 0, neighbours
-            else:
-                with OpenFolder(f"{root}/{parent}") as folder:
-                    yield folder, len(parent) + 1, neighbours
-
-
-def _parent(file: PlannedFile) -> str:
-    return file.dest.rpartition("/")[0]
+            transfer.put_file(group.file(index), folder, name, link)
+    progress.advance(files=batch.files, size=batch.size)
 
 
 def _files_below(root: str) -> set[str]:

@@ -19,6 +19,7 @@ from kpacktools.errors import CallError
 from kpacktools.planning.plan import PlannedFile
 
 __all__ = [
+    "RELATIVE",
     "LinkMode",
     "OpenFolder",
     "changed",
@@ -47,7 +48,8 @@ _BINARY: int = getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-_RELATIVE = {os.open, os.link, os.stat, os.symlink} <= os.supports_dir_fd
+RELATIVE = {os.open, os.link, os.stat, os.symlink} <= os.supports_dir_fd
+"""Calls take a name and the descriptor of an open folder."""
 _NO_HARD_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _TRY_ANOTHER_WAY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
 _FICLONE = 0x40049409  # linux/fs.h
@@ -63,8 +65,8 @@ class OpenFolder:
     __slots__ = ("_source", "_source_fd", "fd", "prefix")
 
     def __init__(self, path: str) -> None:
-        self.fd: int | None = os.open(path, _FOLDER) if _RELATIVE else None
-        self.prefix = "" if _RELATIVE else os.path.join(path, "")
+        self.fd: int | None = os.open(path, _FOLDER) if RELATIVE else None
+        self.prefix = "" if RELATIVE else os.path.join(path, "")
         self._source = ""
         self._source_fd: int | None = None
 
@@ -86,7 +88,7 @@ class OpenFolder:
         Raises :class:`OSError`.
         """
         parent, _, name = path.rpartition("/")
-        if not _RELATIVE or not parent:
+        if not RELATIVE or not parent:
             return path, None
         if parent != self._source:
             self._close_source()

@@ -116,7 +116,7 @@ def wheel_specs(
     except InvalidVersion:
         raise CallError(f"--version {options.version}: expected a version such as 7.15.0 (PEP 440)") from None
     found: list[Finding] = []
-    packed = [folder for folder in folders if folder.files and folder.key != GENERIC]
+    packed = [folder for folder in folders if folder.groups and folder.key != GENERIC]
     set_of = _Set(options, version, targets, tuple(dict.fromkeys(folder.key for folder in packed)))
     wheels = [set_of.device(folder, _members(folder, options.overlay, installed, found)) for folder in packed]
     if any("/" in folder.name for folder in packed):

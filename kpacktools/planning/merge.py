@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.planning.conflicts import (
@@ -21,9 +22,9 @@ from kpacktools.planning.conflicts import (
 )
 from kpacktools.planning.exceptions import BuildIdFunction, Exceptions, Superseded, foreign_notes
 from kpacktools.planning.layouts import Layout, Part
-from kpacktools.planning.offers import Gathered, contests, gather
+from kpacktools.planning.offers import Gathered, Offer, contests, gather
 from kpacktools.planning.places import all_links, check_places, host_set_mismatches
-from kpacktools.planning.plan import PlannedFile, PlannedFolder
+from kpacktools.planning.plan import PlannedFolder, PlannedGroup, in_order
 from kpacktools.planning.selection import (
     Input,
     Selection,
@@ -33,7 +34,7 @@ from kpacktools.planning.selection import (
     selection_notes,
 )
 from kpacktools.targets import TargetTable
-from kpacktools.trees import Tree
+from kpacktools.trees import Entry, Tree, names_in
 
 __all__ = ["Counts", "Look", "Plan", "plan_merge"]
 
@@ -113,7 +114,7 @@ def plan_merge(
     counts = Counts(
         files_in=gathered.files_in,
         # A conflict's losers are in no folder; they count as out, since each of them should be there.
-        files_out=sum(len(folder.files) for folder in folders) + settled.unsettled,
+        files_out=sum(folder.count for folder in folders) + settled.unsettled,
         files_deduplicated=settled.deduplicated,
         files_filtered=gathered.filtered,
         files_superseded=settled.superseded.count,
@@ -215,32 +216,42 @@ def _folders(
     planned = []
     artifacts = [claimed.artifact for item in inputs for claimed in item.artifacts]
     for part, folders in sorted(gathered.offers.items()):
-        files: list[PlannedFile] = []
+        groups: list[PlannedGroup] = []
         for dest, offers in folders.items():
-            prefix = dest + "/" if dest else ""
-            several = len(offers) > 1
-            is_debug = ".build-id" in dest
-            for offer in offers:
-                tree = offer.source.artifact.tree
-                first = offer.entries[0].path
-                cut = len(first) - len(first.rpartition("/")[2])
-                for entry in offer.entries:
-                    path = prefix + entry.path[cut:]
-                    if several and (part.name, path) in settled.winners:
-                        if settled.winners[part.name, path].entry is not entry:
-                            continue
-                    elif offer.foreign:
-                        settled.add_foreign(offer.candidate(entry))
-                    if is_debug and settled.superseded.leaves_out(offer.candidate(entry)):
-                        continue
-                    files.append(PlannedFile(path, tree, entry))
-        files.sort(key=_dest)
-        planned.append(PlannedFolder(part.name, part.key, tuple(files), layout.prefixes(part, artifacts)))
+            first = offers[0]
+            if len(offers) == 1 and not first.foreign and ".build-id" not in dest:
+                tree = first.source.artifact.tree
+                groups.append(PlannedGroup(dest, names_in(first.entries), tree, first.entries))
+            else:
+                groups += _taken(part, dest, offers, settled)
+        prefixes = layout.prefixes(part, artifacts)
+        planned.append(PlannedFolder(part.name, part.key, tuple(in_order(groups)), prefixes))
     return tuple(planned)
 
 
-def _dest(file: PlannedFile) -> str:
-    return file.dest
+def _taken(part: Part, dest: str, offers: Sequence[Offer], settled: _Settled) -> Iterator[PlannedGroup]:
+    """What goes to a folder of whose files some may be left out; foreign files that nobody else offers are added to
+    ``settled``."""
+    prefix = dest + "/" if dest else ""
+    several = len(offers) > 1
+    is_debug = ".build-id" in dest
+    taken: list[tuple[str, Tree, Entry]] = []
+    for offer in offers:
+        tree = offer.source.artifact.tree
+        for name, entry in zip(names_in(offer.entries), offer.entries, strict=True):
+            winner = settled.winners.get((part.name, prefix + name)) if several else None
+            if winner is not None:
+                if winner.entry is not entry:
+                    continue
+            elif offer.foreign:
+                settled.add_foreign(offer.candidate(entry))
+            if is_debug and settled.superseded.leaves_out(offer.candidate(entry)):
+                continue
+            taken.append((name, tree, entry))
+    taken.sort(key=lambda item: item[0])
+    for _, group in groupby(taken, key=lambda item: id(item[1])):
+        names, trees, entries = zip(*group, strict=True)
+        yield PlannedGroup(dest, names, trees[0], entries)
 
 
 def _foreign_findings(

@@ -9,6 +9,7 @@ from kpacktools.planning.layouts import below_prefix
 from kpacktools.planning.links import check_links
 from kpacktools.planning.offers import Gathered, Offer
 from kpacktools.planning.selection import Input
+from kpacktools.trees import names_in
 
 __all__ = ["all_links", "check_places", "host_set_mismatches"]
 
@@ -35,7 +36,7 @@ def check_places(gathered: Gathered) -> Iterator[Finding]:
                 path = parent
         for dest, offers in folders.items():
             below = inner.get(dest, ())
-            names = [e.path.rpartition("/")[2] for offer in offers for e in offer.entries]
+            names = [name for offer in offers for name in names_in(offer.entries)]
             yield from _type_conflicts(dest, offers, set(below), places)
             yield from _case_collisions(dest, [*below, *names])
         for dest in set(inner) - set(folders):
@@ -64,7 +65,7 @@ def _type_conflicts(
 def _case_collisions(folder: str, names: Sequence[str]) -> Iterator[Finding]:
     unique = set(names)
     # Most folders are clean: one comparison of sizes settles them.
-    if len({name.casefold() for name in unique}) == len(unique):
+    if len(set("/".join(unique).casefold().split("/"))) == len(unique):
         return
     seen: dict[str, str] = {}
     for name in sorted(unique):
@@ -143,6 +144,6 @@ def all_links(inputs: Sequence[Input]) -> Iterator[Finding]:
                 below = below_prefix(claimed.artifact, folder)
                 folders.add(below)
                 prefix = below + "/" if below else ""
-                present.update(prefix + entry.path.rpartition("/")[2] for entry in entries)
+                present.update([prefix + name for name in names_in(entries)])
     for artifact in linked:
         yield from check_links(artifact, present, folders)

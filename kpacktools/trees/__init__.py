@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO, NamedTuple, Protocol
 
-__all__ = ["Entry", "Tree", "is_file", "is_link"]
+__all__ = ["Entry", "Siblings", "Tree", "is_file", "is_link", "names_in"]
 
 
 class Entry(NamedTuple):
@@ -38,6 +38,30 @@ def is_file(entry: Entry) -> bool:
 def is_link(entry: Entry) -> bool:
     """True for a symbolic link."""
     return stat.S_ISLNK(entry.mode)
+
+
+class Siblings(list[Entry]):
+    """The entries of one folder, with their names at hand: nearly every step asks for these."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, entries: Sequence[Entry], names: Sequence[str]) -> None:
+        super().__init__(entries)
+        self.names = names
+
+
+def names_in(entries: Sequence[Entry]) -> Sequence[str]:
+    """The names of entries that are all in one folder, in their order.
+
+    >>> names_in([Entry("lib/a.co", 1, 0o100644), Entry("lib/b.co", 1, 0o100644)])
+    ['a.co', 'b.co']
+    """
+    if isinstance(entries, Siblings):
+        return entries.names
+    if not entries:
+        return ()
+    cut = entries[0].path.rfind("/") + 1
+    return [entry.path[cut:] for entry in entries]
 
 
 class Tree(Protocol):

@@ -7,10 +7,11 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import BinaryIO
 
 from kpacktools.errors import CallError
-from kpacktools.trees import Entry
+from kpacktools.trees import Entry, Siblings
 
 __all__ = ["DirectoryTree", "scan_directory"]
 
@@ -90,42 +91,42 @@ def _listed(where: str) -> Iterator[list[os.DirEntry[str]]]:
     then takes one short relative path instead of the whole one, a third of a scan's time."""
     if os.scandir not in os.supports_fd:
         with os.scandir(where) as listing:
-            yield sorted(listing, key=_name)
+            yield sorted(listing, key=attrgetter("name"))
         return
     descriptor = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with os.scandir(descriptor) as listing:
             # Entries look themselves up through the descriptor: it stays open until they are done with.
-            yield sorted(listing, key=_name)
+            yield sorted(listing, key=attrgetter("name"))
     finally:
         os.close(descriptor)
 
 
 def _sorted_in(
     children: Iterable[os.DirEntry[str]], folder: str, where: str, skip: frozenset[str]
-) -> tuple[list[Entry], list[tuple[str, str]]]:
+) -> tuple[Siblings, list[tuple[str, str]]]:
     """A folder's files, and its folders as (path in the tree, path to open)."""
     prefix = folder + "/" if folder else ""
     entries: list[Entry] = []
+    names: list[str] = []
     below: list[tuple[str, str]] = []
+    is_regular, make = stat.S_ISREG, tuple.__new__
     for child in children:
         name = child.name
-        if name in skip:
+        if skip and name in skip:
             continue
         if child.is_dir(follow_symlinks=False):
             below.append((prefix + name, f"{where}/{name}"))
             continue
+        names.append(name)
         status = child.stat(follow_symlinks=False)
         mode = status.st_mode
-        if stat.S_ISREG(mode):
-            entries.append(Entry(prefix + name, status.st_size, mode))
+        if is_regular(mode):
+            # What Entry() does, in half the time.
+            entries.append(make(Entry, (prefix + name, status.st_size, mode, "")))
         else:
             entries.append(_entry(prefix + name, f"{where}/{name}", status))
-    return entries, below
-
-
-def _name(child: os.DirEntry[str]) -> str:
-    return child.name
+    return Siblings(entries, names), below
 
 
 def _entry(path: str, where: str, status: os.stat_result) -> Entry:

@@ -25,6 +25,8 @@ from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel
 __all__ = ["is_wheel_file", "open_shard", "open_shards_below"]
 
 _ARTIFACT_NAME = re.compile(r"(?P<name>[^_]+)_(?P<component>[^_]+)_(?P<key>.+)")
+_PACKED = (".zst", ".xz", WHEEL_SUFFIX)
+"""How the names of archives and wheels end."""
 _ENGINE_ANCESTORS = ("arch_content", "test_arch_content")
 
 
@@ -108,10 +110,10 @@ def _is_artifact(path: str) -> bool:
     return os.path.isfile(os.path.join(path, MANIFEST_NAME))
 
 
-def _listing(path: str) -> list[os.DirEntry[str]]:
+def _listing(path: str, *, in_order: bool = True) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as listing:
-            return sorted(listing, key=lambda child: child.name)
+            return sorted(listing, key=lambda child: child.name) if in_order else list(listing)
     except OSError as error:
         raise CallError(f"cannot list {path}: {error.strerror}") from error
 
@@ -219,10 +221,11 @@ def _find_below(path: str, table: TargetTable) -> _Below:
         if _is_artifact(where):
             artifacts.append(where)
             continue
-        children = _listing(where)
-        artifacts += _archives(children, table)
+        children = _listing(where, in_order=False)
         folders = [child for child in children if child.is_dir(follow_symlinks=False)]
-        found = [child.path for child in children if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
+        packed = [child for child in children if child.name.endswith(_PACKED)]
+        artifacts += _archives(packed, table)
+        found = [child.path for child in packed if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
         wheels += found
         if not found and len(folders) < len(children):
             is_for_wheels = False

@@ -49,7 +49,7 @@ class Inputs:
         tree = scan_directory(str(self.root))
         entries = sorted((entry for found in tree.folders.values() for entry in found), key=lambda e: e.path)
         files = tuple(PlannedFile(entry.path, tree, entry) for entry in entries)
-        return PlannedFolder(name, name.rpartition("_")[2], files, prefixes)
+        return PlannedFolder.of(name, name.rpartition("_")[2], files, prefixes)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_an_archive_appears_with_its_checksum(inputs: Inputs, out: Path, form: a
 
 def test_the_order_of_results_is_that_of_the_plan(inputs: Inputs, out: Path) -> None:
     inputs.put("stage/a")
-    small = PlannedFolder("hip_lib_generic", "generic", (), ("stage",))
+    small = PlannedFolder.of("hip_lib_generic", "generic", (), ("stage",))
     written = write_archives(out, [small, inputs.plan()], form="zst", jobs=2)
     assert [item.key for item in written] == ["generic", "gfx942"]
     assert write_archives(out, [], form="zst") == ()
@@ -141,7 +141,7 @@ def test_of_a_mode_the_exec_bit_is_kept(inputs: Inputs, out: Path, mode: int, ke
 
 
 def test_E6_a_manifest_lists_all_prefixes_of_an_empty_part(out: Path) -> None:
-    folder = PlannedFolder("hip_lib_gfx942", "gfx942", (), ("one/stage", "two/stage"))
+    folder = PlannedFolder.of("hip_lib_gfx942", "gfx942", (), ("one/stage", "two/stage"))
     (written,) = write_archives(out, [folder], form="zst")
     assert open_archive(written.path, Spool()).manifest == b"one/stage\ntwo/stage\n"
 
@@ -284,18 +284,21 @@ def test_a_full_disk_is_an_error_in_one_line(
 
 def test_plans_that_are_no_artifacts_are_refused(inputs: Inputs, out: Path) -> None:
     inputs.put("stage/a")
-    file = inputs.plan().files[0]
+    (file, *_) = inputs.plan().files
     for folders, message in (
         ([inputs.plan(prefixes=None)], "no artifact"),
         ([inputs.plan("")], "no artifact"),
         ([inputs.plan(), inputs.plan()], "two folders"),
         ([inputs.plan("../hip_lib_gfx942")], "cannot be the name"),
-        ([PlannedFolder("hip_lib_x", "x", (file._replace(dest="../a"),), ())], "relative POSIX path"),
-        ([PlannedFolder("hip_lib_x", "x", (file._replace(dest=MANIFEST),), ())], "one name"),
-        ([PlannedFolder("hip_lib_x", "x", (file, file._replace(dest="stage/a/b")), ())], "file and a folder"),
+        ([PlannedFolder.of("hip_lib_x", "x", (file._replace(dest="../a"),), ())], "relative POSIX path"),
+        ([PlannedFolder.of("hip_lib_x", "x", (file._replace(dest=MANIFEST),), ())], "one name"),
+        (
+            [PlannedFolder.of("hip_lib_x", "x", (file, file._replace(dest="stage/a/b")), ())],
+            "file and a folder",
+        ),
         (
             [
-                PlannedFolder(
+                PlannedFolder.of(
                     "hip_lib_x", "x", (file._replace(entry=file.entry._replace(mode=stat.S_IFIFO)),), ()
                 )
             ],

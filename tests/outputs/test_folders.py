@@ -66,7 +66,7 @@ class Inputs:
             source.parent.mkdir(parents=True, exist_ok=True)
             source.write_text(text)
             planned.append(PlannedFile(path, self.tree, self.tree.entry(path)))
-        return PlannedFolder(name, name.rpartition("_")[2], tuple(planned), prefixes)
+        return PlannedFolder.of(name, name.rpartition("_")[2], tuple(planned), prefixes)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_an_equal_folder_is_kept_untouched(inputs: Inputs, out: Path, link: Link
     inputs.tree.root.joinpath("link").symlink_to("a")
     files = inputs.folder("hip_lib_gfx942", ["a", "b/c"]).files
     linked = PlannedFile("link", inputs.tree, inputs.tree.entry("link"))
-    folder = PlannedFolder("hip_lib_gfx942", "gfx942", (*files, linked), ("stage",))
+    folder = PlannedFolder.of("hip_lib_gfx942", "gfx942", (*files, linked), ("stage",))
     write_folders(out, [folder], link=link)
     (out / "hip_lib_gfx942" / "empty").mkdir()
     before = (out / "hip_lib_gfx942").stat()
@@ -234,7 +234,7 @@ def test_a_different_folder_is_named_with_its_first_difference(
     inputs.tree.root.joinpath("link").symlink_to("a")
     files = inputs.folder("hip_lib_gfx942", ["a", "b/c"]).files
     linked = PlannedFile("link", inputs.tree, inputs.tree.entry("link"))
-    folder = PlannedFolder("hip_lib_gfx942", "gfx942", (*files, linked), ("stage",))
+    folder = PlannedFolder.of("hip_lib_gfx942", "gfx942", (*files, linked), ("stage",))
     write_folders(out, [folder])
     change(out / "hip_lib_gfx942")
     assert compare_folder(out, folder) == "differs"
@@ -307,7 +307,7 @@ def test_A11_many_workers_have_one_writer_a_destination(
 def test_A11_a_destination_that_is_offered_twice_is_refused(inputs: Inputs, out: Path) -> None:
     (file,) = inputs.folder("", ["lib/a"]).files
     with pytest.raises(CallError, match="the plan offers lib/a twice in hip_lib_gfx942"):
-        write_folders(out, [PlannedFolder("hip_lib_gfx942", "gfx942", (file, file), ("stage",))])
+        write_folders(out, [PlannedFolder.of("hip_lib_gfx942", "gfx942", (file, file), ("stage",))])
     assert not out.parent.exists()
 
 
@@ -322,7 +322,7 @@ def test_a_file_where_the_plan_has_a_folder_too_is_refused(inputs: Inputs, out: 
     (inner,) = inputs.folder("", ["lib/a"]).files
     clash = PlannedFile("lib", inputs.tree, inner.entry)
     with pytest.raises(CallError, match="could not be written to lib: File exists"):
-        write_folders(out, [PlannedFolder("hip_lib_gfx942", "gfx942", (clash, inner), ("stage",))])
+        write_folders(out, [PlannedFolder.of("hip_lib_gfx942", "gfx942", (clash, inner), ("stage",))])
     assert not out.parent.exists()
 
 
@@ -331,7 +331,7 @@ def test_a_destination_outside_its_folder_is_refused(inputs: Inputs, out: Path, 
     (file,) = inputs.folder("", ["a"]).files
     with pytest.raises(CallError, match="does not lie inside hip_lib_gfx942"):
         write_folders(
-            out, [PlannedFolder("hip_lib_gfx942", "gfx942", (file._replace(dest=dest),), ("stage",))]
+            out, [PlannedFolder.of("hip_lib_gfx942", "gfx942", (file._replace(dest=dest),), ("stage",))]
         )
     assert not out.parent.exists()
 

@@ -225,7 +225,7 @@ def test_two_wheels_never_own_one_path() -> None:
 
     tree = cast("Tree", object())  # never opened
     file = PlannedFile("lib/x.co", tree, Entry("x", 0, 0o100644))
-    folders = [PlannedFolder(key, key, (file,), None) for key in ("gfx942", "gfx950")]
+    folders = [PlannedFolder.of(key, key, (file,), None) for key in ("gfx942", "gfx950")]
     _, found = wheel_specs(folders, WheelOptions("1.0"), default_targets(), dict)
     assert [f.name for f in found] == ["wheel-shared-file"]
 
