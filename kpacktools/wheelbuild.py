@@ -190,7 +190,13 @@ def _write(
     settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
     with stage(dist) as staging:
         specs = [item.spec for item in wheels]
-        written = write_wheels(specs, staging.root, jobs=settings.jobs, progress=settings.progress)
+        written = write_wheels(
+            specs,
+            staging.root,
+            jobs=settings.jobs,
+            progress=settings.progress,
+            packed_sizes=selected.max_size is not None,
+        )
         too_large = tuple(_too_large(dist, wheels, written, checks, selected.max_size))
         if too_large:
             report = conclude(replace(report, findings=report.findings + too_large), settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from kpacktools.errors import CallError
@@ -13,6 +13,7 @@ from kpacktools.errors import CallError
 __all__ = [
     "BLOCK",
     "GeneratedFiles",
+    "Later",
     "Member",
     "Source",
     "blocks",
@@ -62,8 +63,15 @@ class Member(NamedTuple):
     """Permission bits, of which an archive keeps whether any exec bit is set."""
 
 
+class Later(NamedTuple):
+    """Content that is made each time that it is read: many wheels at once would hold too much of it until then."""
+
+    size: int
+    make: Callable[[], bytes]
+
+
 class GeneratedFiles:
-    """Small files that exist in memory only, as pairs of name and content.
+    """Files that exist in memory only, as pairs of name and content.
 
     >>> files = GeneratedFiles([("pkg/py.typed", b"")])
     >>> [member.arcname for member in files.members()]
@@ -72,20 +80,25 @@ class GeneratedFiles:
 
     label = "generated"
 
-    def __init__(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def __init__(self, files: Sequence[tuple[str, bytes | Later]]) -> None:
         self._names = [name for name, _ in files]
         self._files = dict(files)
 
     def members(self) -> list[Member]:
         """One member for each file, under its own name."""
-        return [Member(name, self, name, len(self._files[name])) for name in self._names]
+        return [Member(name, self, name, _size(self._files[name])) for name in self._names]
 
     def open(self, path: str) -> BinaryIO:
         """A stream of one file."""
-        return io.BytesIO(self._files[path])
+        content = self._files[path]
+        return io.BytesIO(content.make() if isinstance(content, Later) else content)
 
     def local_path(self, path: str) -> None:
         """None: there is no such file on disk."""
+
+
+def _size(content: bytes | Later) -> int:
+    return content.size if isinstance(content, Later) else len(content)
 
 
 def is_compressed(name: str) -> bool:

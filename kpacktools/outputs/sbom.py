@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final
@@ -18,6 +18,7 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from kpacktools import __version__
+from kpacktools.outputs.jsontext import document_text, encoded_items
 
 __all__ = ["PROPERTY_PREFIX", "SBOM_NAME", "Provenance", "sbom_file"]
 
@@ -61,19 +62,19 @@ class Provenance:
 
 
 def sbom_file(
-    distribution: str, version: str, known: Mapping[str, Provenance], digests: Mapping[str, str]
+    distribution: str, version: str, known: Mapping[str, Provenance], digests: Mapping[str, bytes]
 ) -> bytes:
     """The SBOM of one wheel.
 
-    ``known`` maps paths in the wheel to what is known of them, ``digests`` to their sha256 in hexadecimal.
+    ``known`` maps paths in the wheel to what is known of them, ``digests`` to their SHA-256.
     """
     name = str(canonicalize_name(distribution))
-    components = [_component(path, known[path], digests[path]) for path in sorted(known)]
-    document: dict[str, Any] = {
+    paths = sorted(known)
+    head: dict[str, Any] = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": _serial(name, version, components),
+        "serialNumber": _serial(name, version, _components(paths, known, digests)),
         "version": 1,
         "metadata": {
             **_timestamp(),
@@ -86,24 +87,35 @@ def sbom_file(
                 "purl": f"pkg:pypi/{name}@{version}",
             },
         },
-        "components": components,
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    return document_text(head, "components", _components(paths, known, digests))
 
 
-def _component(path: str, known: Provenance, digest: str) -> dict[str, Any]:
-    return {
-        "type": "file",
-        "bom-ref": path,
-        "name": path,
-        "hashes": [{"alg": "SHA-256", "content": digest}],
-        "properties": known.properties(),
-    }
+def _components(
+    paths: Iterable[str], known: Mapping[str, Provenance], digests: Mapping[str, bytes]
+) -> Iterator[dict[str, Any]]:
+    # Files of one bundle are known by one value.
+    properties: dict[int, list[dict[str, str]]] = {}
+    for path in paths:
+        about = known[path]
+        if id(about) not in properties:
+            properties[id(about)] = about.properties()
+        yield {
+            "type": "file",
+            "bom-ref": path,
+            "name": path,
+            "hashes": [{"alg": "SHA-256", "content": digests[path].hex()}],
+            "properties": properties[id(about)],
+        }
 
 
 def _serial(name: str, version: str, components: Iterable[Mapping[str, Any]]) -> str:
-    content = msgspec.json.encode([name, version, *components], order="sorted")
-    return uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=5).urn
+    """An identity made of the list of name, version and components, as compact JSON with sorted keys."""
+    content = hashlib.sha256(msgspec.json.encode([name, version])[:-1])
+    for piece in encoded_items(components):
+        content.update(b"," + piece)
+    content.update(b"]")
+    return uuid.UUID(bytes=content.digest()[:16], version=5).urn
 
 
 def _timestamp() -> dict[str, str]:

@@ -24,7 +24,7 @@ from packaging.version import Version
 
 from kpacktools import __version__
 from kpacktools.errors import CallError
-from kpacktools.outputs.members import Member
+from kpacktools.outputs.members import Later, Member
 from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.zipformat import Packed
 from kpacktools.trees.wheel import VARIANT_LABEL
@@ -58,8 +58,8 @@ class WheelSpec:
     """``("py3-none-linux_x86_64",)``: any order, compressed or not."""
     files: tuple[Member, ...] = ()
     """The payload, in any order."""
-    generated: tuple[tuple[str, bytes], ...] = ()
-    """Further, small members: path in the archive and content."""
+    generated: tuple[tuple[str, bytes | Later], ...] = ()
+    """Further members: path in the archive and content."""
     build_tag: str | None = None
     """Digits first; no hyphen."""
     requires: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ def record_file(rows: Iterable[Packed], folder: str) -> bytes:
     """RECORD of ``rows`` and of itself in the dist-info ``folder``; digests are unpadded urlsafe base64."""
     lines = []
     for row in rows:
-        name, digest = row.name, urlsafe_b64encode(row.digest).rstrip(b"=")
+        name, digest = row.name.encode(), urlsafe_b64encode(row.digest).rstrip(b"=")
         # By hand, since the csv module takes longer for this than all else here; names hold no line ends.
         if b"," in name or b'"' in name:
             name = b'"%b"' % name.replace(b'"', b'""')

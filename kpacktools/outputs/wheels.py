@@ -8,7 +8,7 @@ last.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -58,8 +58,9 @@ class WrittenWheel:
     """Bytes on disk."""
     files: int
     """Payload files, without generated ones."""
-    packed: dict[str, int]
-    """For every member, generated ones too, its bytes in the archive: who makes the wheel large."""
+    packed: Mapping[str, int]
+    """For every member, generated ones too, its bytes in the archive: who makes the wheel large. Empty where that was
+    not asked for."""
 
 
 def write_wheels(
@@ -70,11 +71,13 @@ def write_wheels(
     progress: Progress = SILENT,
     epoch: int | None = None,
     limits: ZipLimits = STANDARD_LIMITS,
+    packed_sizes: bool = False,
 ) -> list[WrittenWheel]:
     """Write wheels under their own names into ``folder``, in ``jobs`` threads that share all of the work.
 
     ``epoch`` is the time of all members in seconds since 1970, None that of ``SOURCE_DATE_EPOCH``. The bytes
-    depend on the specs and the epoch only. When this raises, what lies in ``folder`` is of no use.
+    depend on the specs and the epoch only. ``packed_sizes`` asks for what each member takes in the archive. When
+    this raises, what lies in ``folder`` is of no use.
 
     Raises :class:`ValueError` for a spec that cannot become a wheel, before anything is written;
     :class:`~kpacktools.errors.CallError` for a file that changed since it was planned; :class:`OSError` for
@@ -92,7 +95,7 @@ def write_wheels(
         crew = stack.enter_context(Crew(jobs))
         work = [(writer, draft.members) for writer, draft in zip(writers, drafts, strict=True)]
         ready = write_members(work, crew, progress)
-        return [_finish(draft, writer) for draft, writer in zip(drafts, ready, strict=True)]
+        return [_finish(draft, writer, packed_sizes) for draft, writer in zip(drafts, ready, strict=True)]
 
 
 class _Draft(NamedTuple):
@@ -121,35 +124,40 @@ def _draft(spec: WheelSpec, folder: str) -> _Draft:
     return _Draft(spec, path, members, dist_info, metadata_file(spec))
 
 
-def _finish(draft: _Draft, writer: ZipWriter) -> WrittenWheel:
+def _finish(draft: _Draft, writer: ZipWriter, packed_sizes: bool) -> WrittenWheel:
     _check_declared(draft.spec, writer)
     used_zlib = any(row.method == DEFLATED and row.size > ONE_SHOT for row in writer.rows)
-    files = [
-        ("METADATA", draft.metadata),
-        ("WHEEL", wheel_file(draft.spec, used_zlib=used_zlib)),
-        *sorted((*draft.spec.dist_info, *_sbom(draft.spec, writer))),
-    ]
-    _append(writer, [(f"{draft.dist_info}/{name}", content) for name, content in files])
+    _append(
+        writer,
+        [
+            (f"{draft.dist_info}/{name}", content)
+            for name, content in (
+                ("METADATA", draft.metadata),
+                ("WHEEL", wheel_file(draft.spec, used_zlib=used_zlib)),
+                *sorted((*draft.spec.dist_info, *_sbom(draft.spec, writer))),
+            )
+        ],
+    )
     _append(writer, [(f"{draft.dist_info}/RECORD", record_file(writer.rows, draft.dist_info))])
     size = writer.finish()
-    packed = {row.name.decode(): row.packed for row in writer.rows}
+    packed = {row.name: row.packed for row in writer.rows} if packed_sizes else {}
     return WrittenWheel(draft.path, size, len(draft.spec.files), packed)
 
 
 def _check_declared(spec: WheelSpec, writer: ZipWriter) -> None:
     """What a source declares of its files, against what was read: in the same pass that packed them."""
     for row in writer.rows if spec.declared else ():
-        wanted = spec.declared.get(row.name.decode())
+        wanted = spec.declared.get(row.name)
         if wanted is not None and wanted != row.digest:
             raise CallError(
-                f"{row.name.decode()}: its sha256 is {row.digest.hex()}, and the source's RECORD says {wanted.hex()}"
+                f"{row.name}: its sha256 is {row.digest.hex()}, and the source's RECORD says {wanted.hex()}"
             )
 
 
 def _sbom(spec: WheelSpec, writer: ZipWriter) -> list[tuple[str, bytes]]:
     if spec.provenance is None:
         return []
-    digests = {row.name.decode(): row.digest.hex() for row in writer.rows}
+    digests = {row.name: row.digest for row in writer.rows}
     return [(SBOM_NAME, sbom_file(spec.distribution, str(Version(spec.version)), spec.provenance, digests))]
 
 

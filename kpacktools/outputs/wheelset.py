@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
-from kpacktools.outputs.members import Member
+from kpacktools.outputs.jsontext import document_text
+from kpacktools.outputs.members import Later, Member
 from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.wheels import WheelSpec
 from kpacktools.planning.layouts import below_prefix
@@ -41,6 +41,8 @@ META: Final = "meta"
 """The key of a wheel that holds extras and no content."""
 HOST_DISTRIBUTION: Final = "rocm-sdk-libraries"
 DEFAULT_OVERLAY: Final = "_rocm_sdk_libraries"
+_KEPT: Final = 1 << 20
+"""Bytes of a manifest that is kept until it is written; a larger one is made again."""
 _MAX_LINKS: Final = 40
 """Links followed before a chain counts as a loop; what Linux does."""
 
@@ -187,7 +189,7 @@ class _Set:
         requires: Iterable[str],
         summary: str,
         members: Iterable[Member] = (),
-        generated: tuple[tuple[str, bytes], ...] = (),
+        generated: tuple[tuple[str, bytes | Later], ...] = (),
         engine: str = "",
     ) -> PlannedWheel:
         spec = WheelSpec(
@@ -298,20 +300,26 @@ def _host_files(folder: PlannedFolder, options: WheelOptions) -> tuple[tuple[str
     return ((f"{options.overlay}/__init__.py", b""),)
 
 
-def _devel_links(folder: PlannedFolder, version: str, options: WheelOptions) -> tuple[tuple[str, bytes], ...]:
+def _devel_links(
+    folder: PlannedFolder, version: str, options: WheelOptions
+) -> tuple[tuple[str, bytes | Later], ...]:
     """The manifest that ``rocm-sdk init`` reads to link device files into the devel tree beside the overlay."""
     if not options.devel_links or not options.overlay:
         return ()
-    links = [
-        {"relpath": file.dest, "target": f"{'../' * (file.dest.count('/') + 1)}{options.overlay}/{file.dest}"}
-        for file in folder.files
-    ]
-    # msgspec, because the standard library's encoder is thirty times slower as soon as it indents.
-    document = (
-        msgspec.json.format(msgspec.json.encode({"version": version, "links": links}), indent=1) + b"\n"
-    )
+    overlay = options.overlay
+
+    def document() -> bytes:
+        links = (
+            {"relpath": file.dest, "target": f"{'../' * (file.dest.count('/') + 1)}{overlay}/{file.dest}"}
+            for file in folder.files
+        )
+        return document_text({"version": version}, "links", links)
+
+    content: bytes | Later = document()
+    if len(content) > _KEPT:
+        content = Later(len(content), document)
     name = folder.name.replace("/", "-")
-    return ((f"{options.overlay}/.devel_links/{name}.json", document),)
+    return ((f"{overlay}/.devel_links/{name}.json", content),)
 
 
 def _open_requirements(specs: Sequence[WheelSpec], options: WheelOptions) -> Iterator[Finding]:

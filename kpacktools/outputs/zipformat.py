@@ -63,8 +63,8 @@ STANDARD_LIMITS: Final = ZipLimits()
 class Packed(NamedTuple):
     """One member as it lies in the archive (a tuple: there are very many)."""
 
-    name: bytes
-    """UTF-8."""
+    name: str
+    """That of the member; of the same string there is one."""
     mode: int
     """Permission bits."""
     method: int
@@ -139,7 +139,7 @@ class ZipFormat:
 
     def _entry(self, member: Packed) -> bytes:
         limits = self.limits
-        name, size, packed, offset = member.name, member.size, member.packed, member.offset
+        name, size, packed, offset = member.name.encode(), member.size, member.packed, member.offset
         version, extra = _VERSION, b""
         if size >= limits.size or offset >= limits.offset:
             # Unlike a local header, an entry repeats just the values that do not fit, in this order.

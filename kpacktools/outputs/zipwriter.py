@@ -101,7 +101,7 @@ class ZipWriter:
             position = self._write(position, block)
             tick(len(block))
         self._write(offset, self._form.header(name, STORED, crc, member.size, member.size))
-        self._rows.append(_row(member, name, STORED, crc, member.size, digest.digest(), offset))
+        self._rows.append(_row(member, STORED, crc, member.size, digest.digest(), offset))
 
     def deflate(self, member: Member, crew: Crew, tick: Tick) -> None:
         """Append a member of any size, deflated by the whole crew; stored if that does not make it smaller.
@@ -132,7 +132,7 @@ class ZipWriter:
             self.store(member, self.place(member), crew, _ignore)
             return
         self._write(offset, self._form.header(name, DEFLATED, crc, end - start, member.size))
-        self._rows.append(_row(member, name, DEFLATED, crc, end - start, digest.digest(), offset))
+        self._rows.append(_row(member, DEFLATED, crc, end - start, digest.digest(), offset))
         self._tail = end
 
     def pack(self, members: Iterable[Member]) -> Batch:
@@ -156,7 +156,7 @@ class ZipWriter:
                     method, data = DEFLATED, deflated
             header = self._form.header(name, method, crc, len(data), size)
             parts += (header, data)
-            rows.append(_row(member, name, method, crc, len(data), digest, offset))
+            rows.append(_row(member, method, crc, len(data), digest, offset))
             offset += len(header) + len(data)
         return Batch(b"".join(parts), rows)
 
@@ -196,11 +196,9 @@ def _deflate_block(block: bytes, window: bytes, last: bool) -> bytes:
     return packer.compress(block) + packer.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
 
 
-def _row(
-    member: Member, name: bytes, method: int, crc: int, packed: int, digest: bytes, offset: int
-) -> Packed:
+def _row(member: Member, method: int, crc: int, packed: int, digest: bytes, offset: int) -> Packed:
     mode = 0o755 if member.mode & 0o111 else 0o644
-    return Packed(name, mode, method, crc, packed, member.size, digest, offset)
+    return Packed(member.arcname, mode, method, crc, packed, member.size, digest, offset)
 
 
 def _ignore(size: int) -> None:

@@ -110,6 +110,7 @@ def _sorted_in(
     entries: list[Entry] = []
     names: list[str] = []
     below: list[tuple[str, str]] = []
+    modes: dict[int, int] = {}  # of a few values, one of each
     is_regular, make = stat.S_ISREG, tuple.__new__
     for child in children:
         name = child.name
@@ -123,7 +124,7 @@ def _sorted_in(
         mode = status.st_mode
         if is_regular(mode):
             # What Entry() does, in half the time.
-            entries.append(make(Entry, (prefix + name, status.st_size, mode, "")))
+            entries.append(make(Entry, (prefix + name, status.st_size, modes.setdefault(mode, mode), "")))
         else:
             entries.append(_entry(prefix + name, f"{where}/{name}", status))
     return Siblings(entries, names), below

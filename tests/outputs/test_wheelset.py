@@ -14,6 +14,7 @@ from packaging.utils import parse_wheel_filename
 from builders import Build, code_object, names
 from kpacktools.errors import CallError
 from kpacktools.findings import Severity
+from kpacktools.outputs import wheelset
 from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
 from kpacktools.reports.model import Report
@@ -96,6 +97,15 @@ def test_devel_links_lead_from_the_devel_tree_to_the_overlay(shard: Build, pack:
     path = "lib/hipdnn_plugins/engines/arch_content/aiter/gfx942/k.co"
     target = "../../../../../../../_rocm_sdk_libraries/" + path
     assert document == {"version": "7.15.0", "links": [{"relpath": path, "target": target}]}
+
+
+def test_a_manifest_that_is_not_kept_is_made_again(
+    shard: Build, pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {output.state for output in pack(shard).outputs} == {"written"}
+    monkeypatch.setattr(wheelset, "_KEPT", 0)
+    # It would be an error if a byte were another one.
+    assert {output.state for output in pack(shard).outputs} == {"kept"}
 
 
 def test_another_overlay_and_prefix(shard: Build, pack: Pack) -> None:

@@ -77,7 +77,7 @@ EVERY_KIND = {
 def test_members_of_every_kind_come_back(tmp_path: Path) -> None:
     rows = write(tmp_path / "a.zip", memory_members(EVERY_KIND))
     assert read_back(tmp_path / "a.zip") == EVERY_KIND
-    digests = {row.name.decode(): row.digest for row in rows}
+    digests = {row.name: row.digest for row in rows}
     assert digests == {name: hashlib.sha256(data).digest() for name, data in EVERY_KIND.items()}
 
 
@@ -267,8 +267,8 @@ def test_D5_zip64_is_used_only_where_it_is_needed(tmp_path: Path) -> None:
 def test_D5_a_place_past_4_gib_fits(tmp_path: Path) -> None:
     form = ZipFormat.at(0)
     rows = [
-        Packed(b"a.kpack", 0o644, STORED, 0, 5 << 30, 5 << 30, b"", 0),
-        Packed(b"b", 0o644, STORED, 0, 0, 0, b"", (5 << 30) + 57),
+        Packed("a.kpack", 0o644, STORED, 0, 5 << 30, 5 << 30, b"", 0),
+        Packed("b", 0o644, STORED, 0, 0, 0, b"", (5 << 30) + 57),
     ]
     with open(tmp_path / "a.zip", "wb") as stream:
         stream.seek((5 << 30) + 57)
