@@ -21,7 +21,7 @@ from kpacktools.kpack import KpackError, Toc, read_toc
 from kpacktools.kpack.reader import stored_count
 from kpacktools.lanes import BundleLane, LaneTable, default_lanes, effective_lanes
 from kpacktools.targets import TargetTable, UnknownTargetError
-from kpacktools.trees import Entry, is_file
+from kpacktools.trees import Entry, is_file, read_start
 
 __all__ = ["CheckedBundle", "Examined", "KpackSummary", "conclude", "examine"]
 
@@ -95,14 +95,18 @@ class _Content:
         return default_lanes()
 
     @cached_property
-    def _sizes(self) -> Mapping[str, int]:
-        return {entry.path: entry.size for entry in self._bundle.entries}
+    def _entries(self) -> Mapping[str, Entry]:
+        return {entry.path: entry for entry in self._bundle.entries}
 
     def read(self, path: str) -> bytes:
-        size = self._sizes.get(path, 0)
+        entry = self._entries.get(path)
+        size = 0 if entry is None else entry.size
         if size > MAX_MANIFEST:
             raise ValueError(f"{size} bytes, more than the {MAX_MANIFEST} that a manifest may have")
-        with self._bundle.artifact.tree.open(path) as stream:
+        tree = self._bundle.artifact.tree
+        if entry is not None and is_file(entry):
+            return read_start(tree, path, size + 1)
+        with tree.open(path) as stream:
             # Not one large read: CPython allocates what is asked for, whatever the file holds.
             return stream.read(size + 1)
 

@@ -9,7 +9,7 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Depth
 from kpacktools.planning.claims import ClaimedArtifact
-from kpacktools.trees import Entry, is_file
+from kpacktools.trees import Entry, is_file, read_start
 
 __all__ = ["check_generic"]
 
@@ -56,8 +56,7 @@ def _look(claimed: ClaimedArtifact, entry: Entry, depth: Depth) -> tuple[str | N
     if entry.size < 16:
         return None, None
     try:
-        with claimed.artifact.tree.open(entry.path) as stream:
-            head = stream.read(codeobject.HEAD_SIZE)
+        head = read_start(claimed.artifact.tree, entry.path, codeobject.HEAD_SIZE)
     except OSError as error:
         raise CallError(f"cannot read {claimed.artifact.where(entry.path)}: {error.strerror}") from error
     header = codeobject.probe(head)

@@ -286,10 +286,14 @@ def _run(batches: Sequence[_Batch], link: LinkMode, jobs: int, progress: Progres
     """Write batches in ``jobs`` threads; the error raised is that of the first batch that has one."""
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        running = [pool.submit(_write, batch, link, stopped, progress) for batch in batches]
+        # The largest first: one that is begun last would keep all waiting.
+        running = {
+            index: pool.submit(_write, batches[index], link, stopped, progress)
+            for index in sorted(range(len(batches)), key=lambda index: -batches[index].size)
+        }
         try:
-            for batch in running:
-                batch.result()
+            for index in range(len(batches)):
+                running[index].result()
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
