@@ -32,7 +32,9 @@ def seeds() -> Iterator[bytes]:
     whole = next(fuzz_tar.seeds())
     yield zstandard.compress(whole)
     yield zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(whole)
-    yield zstandard.compress(whole[:1000]) + b"\x50\x2a\x4d\x18\4\0\0\0abcd" + zstandard.compress(whole[1000:])
+    yield (
+        zstandard.compress(whole[:1000]) + b"\x50\x2a\x4d\x18\4\0\0\0abcd" + zstandard.compress(whole[1000:])
+    )
     yield lzma.compress(whole, check=lzma.CHECK_NONE)
     yield lzma.compress(whole[:1000]) + bytes(8) + lzma.compress(whole[1000:])
     yield zstandard.compress(bytes(1 << 20))

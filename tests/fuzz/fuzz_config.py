@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import tomli_w
 from inspecting import shown
-from targets import HERE, changed_bytes, changed_document
+from targets import HERE, changed_bytes, changed_document, say_one_line
 
 from kpacktools.descriptors.checking import apply_descriptor, check_capture, starved_components
 from kpacktools.descriptors.discovery import provided_artifacts
@@ -66,7 +66,11 @@ def _descriptor(path: str) -> None:
     if descriptor is not None:
         stages = dict.fromkeys(descriptor.stages()[:20], _STAGED)
         applied = apply_descriptor(descriptor, Staged("tree", stages))
-        found += [*starved_components(descriptor), *check_capture(applied, "linux"), *check_overlaps([applied, applied])]
+        found += [
+            *starved_components(descriptor),
+            *check_capture(applied, "linux"),
+            *check_overlaps([applied, applied]),
+        ]
     _show(found)
 
 
@@ -106,7 +110,7 @@ def run(data: bytes) -> None:
         try:
             _KINDS[kind](str(path))
         except CallError as error:
-            assert "\n" not in str(error)
+            say_one_line(error)
 
 
 def seeds() -> Iterator[bytes]:
@@ -127,8 +131,20 @@ def _texts() -> Iterator[tuple[str, str]]:
     stage = 'include = ["lib/**/*.so", "a?b*c"]\nexclude = "x"\nforce_include = []\noptional = ["windows"]\n'
     options = '[options]\nunmatched_exclude = ["share/**"]\n'
     yield "descriptor", f'[components.lib."a/stage"]\n{stage}[components.test]\nextends = ["lib"]\n{options}'
-    yield "cmake", "# x\ntherock_provide_artifact(blas TARGET_NEUTRAL DESCRIPTOR artifact.toml COMPONENTS dev lib)\n"
-    bundles = [{"engine": "rocke", "key": "gfx942", "files": 1, "bytes": 2, "kernels": 3, "compiler_counts": {"x": 1}}]
+    yield (
+        "cmake",
+        "# x\ntherock_provide_artifact(blas TARGET_NEUTRAL DESCRIPTOR artifact.toml COMPONENTS dev lib)\n",
+    )
+    bundles = [
+        {
+            "engine": "rocke",
+            "key": "gfx942",
+            "files": 1,
+            "bytes": 2,
+            "kernels": 3,
+            "compiler_counts": {"x": 1},
+        }
+    ]
     yield "report", json.dumps({"schema": "kpacktools.report/v1", "bundles": bundles})
 
 

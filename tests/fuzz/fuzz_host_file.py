@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import elfs
 import msgspec
-
-from kpacktools.hostfile import build_id_of, expand, read_host
 from targets import MemoryTree
 
-_MARKER = msgspec.msgpack.encode({"kernel_name": "lib/x.so", "kpack_search_paths": ["../.kpack/x_@GFXARCH@.kpack"]})
+import elfs
+from kpacktools.hostfile import build_id_of, expand, read_host
+
+_MARKER = msgspec.msgpack.encode(
+    {"kernel_name": "lib/x.so", "kpack_search_paths": ["../.kpack/x_@GFXARCH@.kpack"]}
+)
 _WRAPPERS = b"HIPK" + bytes(20) + b"HIPK" + bytes(12) + b"\1" + bytes(7) + b"FPIH" + bytes(20)
 
 
@@ -39,7 +41,9 @@ def seeds() -> Iterator[bytes]:
                 elfs.Section(".hip_fatbin", bundle + elfs.compressed(bundle)),
                 elfs.Section(".hipFatBinSegment", _WRAPPERS),
                 elfs.Section(".note.gnu.build-id", elfs.note(b"GNU\0", 3, b"id-of-this", order), elfs.NOTE),
-                *elfs.dynamic([(1, "libc.so.6"), (14, "libx.so"), (29, "$ORIGIN:$ORIGIN/../lib")], bits, order),
+                *elfs.dynamic(
+                    [(1, "libc.so.6"), (14, "libx.so"), (29, "$ORIGIN:$ORIGIN/../lib")], bits, order
+                ),
             ]
             yield elfs.Elf(sections, bits=bits, order=order).build()
         yield elfs.pe({".kpackrf": _MARKER, ".hip_fat": bundle}, ("KERNEL32.dll", "amdhip64.dll"), bits)

@@ -13,11 +13,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-import builders
 import msgspec
 from inspecting import SETTINGS, checked
 from targets import MemoryTree, changed_bytes, changed_document, files_below
 
+import builders
 from kpacktools.commands import run_over
 from kpacktools.trees.shards import Artifact, Shard
 
@@ -31,7 +31,8 @@ _KERNEL: Final = {
 }  # fmt: skip
 _FAMILY: Final = {"family": "fmha", "op_kind": "sdpa", "arch": "gfx942", "dtype": "f16", "kernels": [_KERNEL]}
 _BILL: Final = {
-    "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": {"component": {"name": "x", "version": "1"}},
+    "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+    "metadata": {"component": {"name": "x", "version": "1"}},
     "components": [{"type": "file", "name": "k.co", "hashes": [{"alg": "SHA-256", "content": "0" * 64}]}],
 }  # fmt: skip
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-import elfs
 import fuzz_code_object
 import msgspec
-
 from targets import changed_bytes, changed_document
+
+import elfs
 
 
 def run(data: bytes) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import elfs
+from targets import say_one_line
 
+import elfs
 from kpacktools.offload import BundleError, bundles, entries
 
 
@@ -21,13 +22,15 @@ def run(data: bytes) -> None:
                 assert isinstance(entry.kind, str)
                 assert entry.target is None or entry.target
     except BundleError as error:
-        assert "\n" not in str(error)
+        say_one_line(error)
     else:
         list(entries(data))
 
 
 def seeds() -> Iterator[bytes]:
-    bundle = elfs.bundle({elfs.HOST: b"", elfs.HIP + "gfx942:sramecc+:xnack-": b"code", elfs.HIP + "gfx9-4-generic": b"x"})
+    bundle = elfs.bundle(
+        {elfs.HOST: b"", elfs.HIP + "gfx942:sramecc+:xnack-": b"code", elfs.HIP + "gfx9-4-generic": b"x"}
+    )
     yield bundle
     yield bundle + bytes(100) + elfs.bundle({"hip-amdgcn-amd-amdhsa-gfx906": b""}) + bytes(8)
     for version in (1, 2, 3):

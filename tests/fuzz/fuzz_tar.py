@@ -7,6 +7,8 @@ import stat
 import tarfile
 from collections.abc import Iterator
 
+from targets import say_one_line
+
 from kpacktools.trees.archive import _Index
 from kpacktools.trees.decompress import ArchiveError
 from kpacktools.trees.tarstream import TarStream
@@ -19,7 +21,7 @@ def run(data: bytes) -> None:
     try:
         index.read(tar)
     except ArchiveError as error:
-        assert "\n" not in str(error)
+        say_one_line(error)
         return
     folders = index.folders()
     for folder, entries in folders.items():

@@ -9,9 +9,9 @@ from typing import Final
 import fuzz_kpack
 import msgspec
 import zstandard
+from targets import changed_bytes, changed_document
 
 from kpacktools.kpack.format import HEADER, HEADER_SIZE, MAGIC
-from targets import changed_bytes, changed_document
 
 _FRAMES: Final = [zstandard.compress(data) for data in (b"", b"\x7fELF", bytes(1000))]
 _BLOB: Final = len(_FRAMES).to_bytes(4, "little") + b"".join(
@@ -25,7 +25,10 @@ def run(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    kernels = {"a": {"gfx942": _kernel(0, 0)}, "b": {"gfx942": _kernel(1, 4), "gfx942:xnack+": _kernel(2, 1000)}}
+    kernels = {
+        "a": {"gfx942": _kernel(0, 0)},
+        "b": {"gfx942": _kernel(1, 4), "gfx942:xnack+": _kernel(2, 1000)},
+    }
     common = {
         "format_version": 1, "group_name": "g", "gfx_arch_family": "gfx942", "gfx_arches": ["gfx942"], "toc": kernels,
     }  # fmt: skip

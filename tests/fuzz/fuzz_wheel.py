@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import builders
 from inspecting import inspected
+
+import builders
 
 NAME = "rocm_sdk_device_gfx942-7.15.0-py3-none-linux_x86_64.whl"
 DIST_INFO = "rocm_sdk_device_gfx942-7.15.0.dist-info"
@@ -46,7 +49,9 @@ def record(files: Mapping[str, bytes]) -> bytes:
     return "".join([*lines, f"{DIST_INFO}/RECORD,,\n"]).encode()
 
 
-def packed(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, *, streamed: bool = False) -> bytes:
+def packed(
+    files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, *, streamed: bool = False
+) -> bytes:
     """A ZIP file."""
 
     class Stream(io.BytesIO):
@@ -65,6 +70,22 @@ def packed(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, *, st
     return out.getvalue()
 
 
+def wide(offset: int) -> bytes:
+    """A ZIP file of one member, with zip64 records everywhere; ``offset`` is where it is said to begin."""
+    name, data = b"x", b"y"
+    common = (0, 0, 0, 33, zlib.crc32(data), len(data), len(data), len(name))
+    member = struct.pack("<4sH4H3LHH", b"PK\3\4", 45, *common, 0) + name + data
+    extra = struct.pack("<2HQ", 1, 8, offset)
+    header = struct.pack(
+        "<4s2H4H3L5H2L", b"PK\1\2", 45, 45, *common, len(extra), 0, 0, 0, 0o100644 << 16, 0xFFFFFFFF
+    )
+    directory = header + name + extra
+    end = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, len(directory), len(member))
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, len(member) + len(directory), 1)
+    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(directory), 0xFFFFFFFF, 0)
+    return member + directory + end + locator + last
+
+
 def seeds() -> Iterator[bytes]:
     files = {**PAYLOAD, f"{DIST_INFO}/METADATA": METADATA, f"{DIST_INFO}/WHEEL": WHEEL}
     files[f"{DIST_INFO}/RECORD"] = record(files)
@@ -73,3 +94,4 @@ def seeds() -> Iterator[bytes]:
     yield packed(files, streamed=True)
     yield packed({"x": b""})
     yield packed({})
+    yield wide(0)

@@ -10,15 +10,14 @@ from random import Random
 
 import fuzz_wheel
 from fuzz_wheel import DIST_INFO, METADATA, NAME, PAYLOAD, WHEEL
-
 from targets import changed_bytes
 
 _BETWEEN = b"\0\0"
 _WORDS = (
     b"Requires-Dist: a[b]==1.*; python_version < '3'", b"Requires-Dist: x @ file:///x", b"Version: 1+a.b-c", b"Name: ",
-    b"Dynamic: x", b"Tag: py2.py3-none-any", b"Tag: a.b.c.d-a.b.c.d-a.b.c.d", b"Tag: x", b"Build: 7", b"Metadata-Version: 9",
-    b"License-Expression: MIT AND", b"Classifier: x", b"Project-URL: x", b",sha256=,", b",md5=x,1", b'"a', b"\r", b"\xff",
-    b"Keywords: a,b", b"Description-Content-Type: text/x; charset=", b"Provides-Extra: -", b"License-File: ../x",
+    b"Dynamic: x", b"Tag: py2.py3-none-any", b"Tag: a.b.c.d-a.b.c.d-a.b.c.d", b"Tag: x", b"Build: 7",
+    b"License-Expression: MIT AND", b"Classifier: x", b"Project-URL: x", b",sha256=,", b",md5=x,1", b'"a', b"\r",
+    b"Metadata-Version: 9", b"\xff", b"Keywords: a,b", b"Description-Content-Type: text/x; charset=", b"Provides-Extra: -", b"License-File: ../x",
 )  # fmt: skip
 
 
@@ -37,7 +36,9 @@ def run(data: bytes) -> None:
 def seeds() -> Iterator[bytes]:
     files = {**PAYLOAD, f"{DIST_INFO}/METADATA": METADATA, f"{DIST_INFO}/WHEEL": WHEEL}
     record = fuzz_wheel.record(files)
-    more = METADATA.replace(b"\n\n", b"\n" + b"\n".join(word for word in _WORDS if b": " in word) + b"\n\n", 1)
+    more = METADATA.replace(
+        b"\n\n", b"\n" + b"\n".join(word for word in _WORDS if b": " in word) + b"\n\n", 1
+    )
     for parts in ((NAME.encode(), METADATA, WHEEL, record), (b"x-1-1-py3-none-any.whl", more, WHEEL, record)):
         yield _BETWEEN.join(parts)
 

@@ -20,7 +20,17 @@ from typing import Any, BinaryIO, Final
 
 from kpacktools.trees import Entry
 
-__all__ = ["HERE", "MemoryTree", "Target", "changed_bytes", "changed_document", "files_below", "load", "names"]
+__all__ = [
+    "HERE",
+    "MemoryTree",
+    "Target",
+    "changed_bytes",
+    "changed_document",
+    "files_below",
+    "load",
+    "names",
+    "say_one_line",
+]
 
 HERE: Final = Path(__file__).resolve().parent
 
@@ -30,7 +40,16 @@ _VALUES: Final = (
     "gfx942:xnack+", "gfx90a:sramecc+:xnack-", "gfx11-generic", "gfx1250-strict", "family:gfx11", "generic", "llvm99",
     "llvm22", "x" * 5000, "9" * 5000, "²", "\ud800", "v1", "none", "zstd-per-kernel", [], {}, [[]], {"": {}},
 )  # fmt: skip
-_BYTES: Final = (b"", b"\0", b"\xff" * 4, b"\0" * 8, b"\xff" * 8, b"\0\0\0\0\0\0\0\x80", b"PK\1\2", b"\x7fELF")
+_BYTES: Final = (
+    b"",
+    b"\0",
+    b"\xff" * 4,
+    b"\0" * 8,
+    b"\xff" * 8,
+    b"\0\0\0\0\0\0\0\x80",
+    b"PK\1\2",
+    b"\x7fELF",
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,11 @@ def load(name: str) -> Target:
     """One target by name. Raises :class:`ModuleNotFoundError`."""
     module = importlib.import_module(f"fuzz_{name}")
     return Target(name, module.run, module.seeds, getattr(module, "change", None))
+
+
+def say_one_line(error: Exception) -> None:
+    """What is printed of an error is one line."""
+    assert "\n" not in str(error)
 
 
 def changed_bytes(data: bytes, random: Random) -> bytes:
@@ -97,7 +121,9 @@ class MemoryTree:
         for path in sorted(files):
             entry = Entry(path, len(files[path]), stat.S_IFREG | 0o644)
             folders[path.rpartition("/")[0]].append(entry)
-        self.folders: Mapping[str, Sequence[Entry]] = {name: folders[name] for name in sorted(folders, key=_by_parts)}
+        self.folders: Mapping[str, Sequence[Entry]] = {
+            name: folders[name] for name in sorted(folders, key=_by_parts)
+        }
 
     def open(self, path: str) -> BinaryIO:
         return io.BytesIO(self._files[path])
