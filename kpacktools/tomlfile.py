@@ -37,7 +37,7 @@ def read_valid(label: str, path: str, schema: str) -> dict[str, Any]:
             data: dict[str, Any] = tomllib.load(stream)
     except OSError as error:
         raise CallError(f"{label}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of TOML's syntax, of UTF-8, and of integers with more than 4,300 digits
         raise CallError(f"{label}: not valid TOML: {error}") from error
     except RecursionError:
         raise CallError(f"{label}: nested too deep") from None
@@ -62,8 +62,10 @@ def read_toml(path: str, schema: str, name: str) -> tuple[dict[str, Any] | None,
         raise CallError(f"{path}: {error.strerror}") from error
     try:
         data: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # as above
         return None, (finding(name, path, f"is not valid TOML: {error}"),)
+    except RecursionError:
+        return None, (finding(name, path, "is not valid TOML: nested too deep"),)
     return data, tuple(_finding(name, path, schema, problem) for problem in manifests.problems(schema, data))
 
 
