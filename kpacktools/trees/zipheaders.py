@@ -114,7 +114,7 @@ def find_end(stream: BinaryIO, size: int) -> End:
     reach = min(size, END.size + _LONGEST_COMMENT)
     stream.seek(size - reach)
     tail = stream.read(reach)
-    at = tail.rfind(END_MAGIC, 0, reach - END.size + 4)
+    at = tail.rfind(END_MAGIC, 0, max(reach - END.size + 4, 0))
     if at < 0:
         raise ArchiveError("it is cut, or something follows it: its central directory is not at its end")
     _, disk, first_disk, here, count, length, start, comment = END.unpack_from(tail, at)
