@@ -102,8 +102,11 @@ def write_folders(
     if missing:
         with stage(label, whole=not folders[0].name) as staging:
             planned = {staging.path(folder.name): folder for folder in missing}
-            with refusals_named(label):
-                _fill(planned, parents, link, jobs, progress)
+            try:
+                with refusals_named(label):
+                    _fill(planned, parents, link, jobs, progress)
+            except transfer.TransferError as error:
+                raise CallError(f"{error}; {label} is as it was before") from error
             states |= staging.publish(
                 replace=replace, same=lambda staged, final: not _difference(final, planned[staged])
             )

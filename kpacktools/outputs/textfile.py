@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from kpacktools.errors import CallError
 
@@ -13,8 +14,13 @@ def write_text(path: str, text: str) -> None:
     """Write a file whole or not at all. Raises :class:`~kpacktools.errors.CallError` where that fails."""
     temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
     except OSError as error:
         raise CallError(f"-o {path}: {error.strerror}") from error

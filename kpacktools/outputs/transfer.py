@@ -22,6 +22,7 @@ __all__ = [
     "RELATIVE",
     "LinkMode",
     "OpenFolder",
+    "TransferError",
     "changed",
     "clone",
     "copy_extent",
@@ -53,6 +54,10 @@ RELATIVE = {os.open, os.link, os.stat, os.symlink} <= os.supports_dir_fd
 _NO_HARD_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _TRY_ANOTHER_WAY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
 _FICLONE = 0x40049409  # linux/fs.h
+
+
+class TransferError(CallError):
+    """The system refused to write one file; what became of the output, its caller knows."""
 
 
 class OpenFolder:
@@ -110,8 +115,8 @@ def put_file(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -
     Hard links keep the input's mode, and become copies where the file system refuses them. Copies have the
     input's permission bits, and are readable and writable by their owner. Links are made as they are stored.
 
-    Raises :class:`~kpacktools.errors.CallError` where the file that is copied is not what was scanned, where
-    something is at the destination, and for whatever else the system refuses.
+    Raises :class:`~kpacktools.errors.CallError` where the file that is copied is not what was scanned, and
+    :class:`TransferError` where something is at the destination, and for whatever else the system refuses.
     """
     mode = file.entry.mode
     try:
@@ -127,7 +132,7 @@ def put_file(file: PlannedFile, folder: OpenFolder, name: str, link: LinkMode) -
             raise CallError(f"{_where(file)} is neither a file nor a link")
     except OSError as error:
         reason = error.strerror or error
-        raise CallError(f"{_where(file)} could not be written to {file.dest}: {reason}") from error
+        raise TransferError(f"{_where(file)} could not be written to {file.dest}: {reason}") from error
 
 
 def hard_link(source: str, folder: OpenFolder, name: str) -> bool:

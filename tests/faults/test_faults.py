@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -70,8 +71,29 @@ def test_a_full_disk_leaves_the_output_as_it_was(
     done = call(*words(command, shard, out))
     assert done.returncode == 2
     assert os.strerror(errno.ENOSPC) in one_line(done.stderr)
-    assert str(full) in done.stderr or "large.bin" in done.stderr
+    assert str(out) in done.stderr
     assert digest(full) == before
+
+
+def test_a_full_disk_leaves_a_report_as_it_was(shard: Path, full: Path) -> None:
+    report = full / "report.html"
+    report.write_bytes(b"old")
+    with contextlib.suppress(OSError), (full / "rest").open("wb", buffering=0) as rest:
+        while True:
+            rest.write(bytes(4096))
+    before = digest(full)
+    done = call("inspect", shard, "--format", "html", "-o", report)
+    assert done.returncode == 2
+    assert str(report) in one_line(done.stderr)
+    assert digest(full) == before
+
+
+def test_a_report_that_cannot_take_its_place_leaves_nothing_behind(shard: Path, tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    done = call("inspect", shard, "-o", tmp_path / "report")
+    assert done.returncode == 2
+    assert str(tmp_path / "report") in one_line(done.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "report"]
 
 
 @needs_plain_user
