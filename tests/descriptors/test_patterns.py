@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpacktools.patterns import matcher, matches, matches_any, may_meet
@@ -33,6 +35,34 @@ PATHS = st.lists(st.sampled_from(["a", "b", "ab", "aab"]), min_size=1, max_size=
 )
 def test_patterns_mean_what_ants_manual_says(pattern: str, path: str, expected: bool) -> None:
     assert matches(pattern, path) is expected
+
+
+def _follows(pattern: list[str], path: list[str]) -> bool:
+    """What patterns mean, by trying everything."""
+    if not pattern:
+        return not path
+    if pattern[0] == "**":
+        return any(_follows(pattern[1:], path[skipped:]) for skipped in range(len(path) + 1))
+    return bool(path) and fnmatchcase(path[0], pattern[0]) and _follows(pattern[1:], path[1:])
+
+
+@settings(max_examples=500)
+@given(pattern=st.lists(PARTS | st.sampled_from(["a*b*", "*a*b", "*?*"]), min_size=1, max_size=6), path=PATHS)
+def test_patterns_with_several_wildcards_mean_what_trying_everything_finds(
+    pattern: list[str], path: str
+) -> None:
+    assert matches("/".join(pattern), path) is _follows(pattern, path.split("/"))
+
+
+def test_patterns_with_many_wildcards_take_no_longer_for_each() -> None:
+    assert not matches("*a" * 30 + "b", "a" * 250)
+    assert not matches("**/*a/" * 30 + "b", "a/" * 250 + "c")
+    assert not matcher(["*a" * 30 + "b", "*a" * 30 + "b", "**/*b*a/" * 9])("a" * 250)
+
+
+def test_long_patterns_end_no_recursion() -> None:
+    assert may_meet("a/" * 2000, "a/" * 2000)
+    assert not may_meet("a" * 2000, "a" * 2000 + "b")
 
 
 @given(patterns=st.lists(PATTERNS, max_size=3), path=PATHS)
