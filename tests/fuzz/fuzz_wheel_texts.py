@@ -17,7 +17,8 @@ _WORDS = (
     b"Requires-Dist: a[b]==1.*; python_version < '3'", b"Requires-Dist: x @ file:///x", b"Version: 1+a.b-c", b"Name: ",
     b"Dynamic: x", b"Tag: py2.py3-none-any", b"Tag: a.b.c.d-a.b.c.d-a.b.c.d", b"Tag: x", b"Build: 7",
     b"License-Expression: MIT AND", b"Classifier: x", b"Project-URL: x", b",sha256=,", b",md5=x,1", b'"a', b"\r",
-    b"Metadata-Version: 9", b"\xff", b"Keywords: a,b", b"Description-Content-Type: text/x; charset=", b"Provides-Extra: -", b"License-File: ../x",
+    b"Metadata-Version: 9", b"\xff", b"Keywords: a,b", b"Description-Content-Type: text/x; charset=",
+    b"Provides-Extra: -", b"License-File: ../x",
 )  # fmt: skip
 
 
