@@ -10,6 +10,7 @@ from typing import Annotated, Any, BinaryIO, NamedTuple, NoReturn
 
 import msgspec
 
+from kpacktools.kpack.duplicates import repeated_name
 from kpacktools.kpack.format import (
     FORMAT_VERSION,
     HEADER,
@@ -161,8 +162,12 @@ def read_toc(stream: BinaryIO, size: int) -> Toc:
     Raises :class:`KpackError`, and :class:`OSError` where the stream does.
     """
     toc_offset = _read_header(stream, size)
-    toc = _decode(_read_toc_bytes(stream, toc_offset, size))
+    data = _read_toc_bytes(stream, toc_offset, size)
+    toc = _decode(data)
     _check_supported(toc.format_version, toc.scheme)
+    repeated = repeated_name(data, toc.count())
+    if repeated is not None:
+        _corrupt(f"the TOC has {repeated!r} twice, of which a reader takes one", "pack the archive again")
     if toc.scheme == SCHEME_NONE:
         ordinals, longest = _check_blobs(toc, toc_offset)
     else:

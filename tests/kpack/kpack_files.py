@@ -58,3 +58,8 @@ def archive(toc: object, blob: bytes = b"code") -> bytes:
     """A file with this TOC (encoded, unless it is bytes) behind this blob."""
     encoded = toc if isinstance(toc, bytes) else msgspec.msgpack.encode(toc)
     return struct.pack("<4sIQ", b"KPAK", 1, 64 + len(blob)).ljust(64, b"\0") + blob + encoded
+
+
+def mapping(*pairs: tuple[object, bytes]) -> bytes:
+    """A MessagePack map of encoded values, names as often as they are given."""
+    return bytes([0x80 | len(pairs)]) + b"".join(msgspec.msgpack.encode(name) + value for name, value in pairs)

@@ -9,7 +9,7 @@ import tracemalloc
 
 import msgspec
 import pytest
-from kpack_files import archive, entry, toc_of, written, zstd_toc
+from kpack_files import archive, entry, mapping, toc_of, written, zstd_toc
 
 from kpacktools.kpack import Kernel, KpackError, Toc, read_toc
 
@@ -172,6 +172,36 @@ def test_a_toc_that_is_no_messagepack_map_of_the_right_fields_is_corrupt(encoded
     error = refusal(archive(encoded))
     assert error.finding == "kpack-corrupt"
     assert says in error.message
+
+
+KERNEL = msgspec.msgpack.encode(entry())
+OTHER = msgspec.msgpack.encode(entry(original_size=3))
+
+
+@pytest.mark.parametrize(
+    ("kernels", "says"),
+    [
+        (mapping(("k", mapping(("gfx942", KERNEL))), ("k", mapping(("gfx942", OTHER)))), "'k' twice"),
+        (mapping(("k", mapping(("gfx942", KERNEL), ("gfx942", KERNEL)))), "'gfx942 below k' twice"),
+        (mapping(("k", mapping(("gfx942", KERNEL))), ("k", mapping(("gfx90a", KERNEL)))), "'k' twice"),
+    ],
+)
+def test_a_toc_that_gives_a_name_twice_is_corrupt(kernels: bytes, says: str) -> None:
+    fields = [(name, msgspec.msgpack.encode(value)) for name, value in toc_of().items() if name != "toc"]
+    error = refusal(archive(mapping(*fields, ("toc", kernels))))
+    assert error.finding == "kpack-corrupt"
+    assert says in error.message
+
+
+def test_a_toc_that_gives_a_field_twice_is_corrupt() -> None:
+    fields = [(name, msgspec.msgpack.encode(value)) for name, value in toc_of().items()]
+    kernels = ("toc", mapping(("k", mapping(("gfx942", KERNEL)))))
+    assert "'toc' twice" in refusal(archive(mapping(kernels, *fields))).message
+
+
+def test_metadata_may_have_the_names_of_a_kernels_fields() -> None:
+    kernels = (entry(metadata={"original_size": 4}), entry(metadata={"x": "original_size, original_size"}))
+    assert toc(archive(toc_of(*kernels))).count() == 2
 
 
 def test_an_unknown_scheme_is_unsupported_and_named() -> None:
