@@ -48,7 +48,9 @@ ENVIRONMENTS: Final[Mapping[str, Environment]] = {
     "path": Environment(path=ODD_PATH),
     "user": Environment(user="nobody", group="nogroup", path="kpacktools"),
     "all": Environment(
-        {"PYTHONHASHSEED": "3", "LC_ALL": "C", "TZ": "Asia/Kathmandu", "COLUMNS": "37"}, umask=0o077, path=ODD_PATH
+        {"PYTHONHASHSEED": "3", "LC_ALL": "C", "TZ": "Asia/Kathmandu", "COLUMNS": "37"},
+        umask=0o077,
+        path=ODD_PATH,
     ),
 }
 

@@ -101,8 +101,12 @@ class WheelScan:
         ordered = sorted(headers, key=lambda header: header.offset)
         position = 0
         for index, header in enumerate(ordered):
-            if header.offset >= end:  # before anybody seeks there: a zip64 offset may be beyond what a system takes
-                raise ArchiveError(f"{header.shown} should begin at offset {header.offset:,}, behind all members")
+            if (
+                header.offset >= end
+            ):  # before anybody seeks there: a zip64 offset may be beyond what a system takes
+                raise ArchiveError(
+                    f"{header.shown} should begin at offset {header.offset:,}, behind all members"
+                )
             if header.offset != position:
                 self._check_gap(position, header.offset)
             local, start = local_header(stream, header.offset)

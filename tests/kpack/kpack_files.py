@@ -62,4 +62,6 @@ def archive(toc: object, blob: bytes = b"code") -> bytes:
 
 def mapping(*pairs: tuple[object, bytes]) -> bytes:
     """A MessagePack map of encoded values, names as often as they are given."""
-    return bytes([0x80 | len(pairs)]) + b"".join(msgspec.msgpack.encode(name) + value for name, value in pairs)
+    return bytes([0x80 | len(pairs)]) + b"".join(
+        msgspec.msgpack.encode(name) + value for name, value in pairs
+    )
