@@ -76,7 +76,7 @@ def test_a_third_partys_engine_is_claimed(
     assert report.bundles[0].bundle.engine == "acme"
 
 
-def test_a_plugin_that_fails_on_import_is_an_error_only_where_its_engine_is_present(
+def test_E2_a_plugin_that_fails_on_import_is_an_error_only_where_its_engine_is_present(
     build: Maker, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _use(monkeypatch, load_registry([EntryPoint("acme", "no_such_module_anywhere", "kpacktools")]))

@@ -141,7 +141,7 @@ def test_a_device_filter_is_exact_unless_a_family_is_spelled(
 
 
 @pytest.mark.parametrize("device", ["gfx17z", "family:gfx11q", "family:", "", "gfx94X-dcgpu"])
-def test_an_unknown_device_is_a_call_error_with_near_names(device: str) -> None:
+def test_B13_an_unknown_device_or_family_is_a_call_error_with_near_names(device: str) -> None:
     with pytest.raises(CallError):
         TABLE.device(device)
     with pytest.raises(CallError, match="family:gfx94X-dcgpu"):

@@ -32,6 +32,8 @@ hostile = settings(
     ],
 )
 
+on_posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+
 forms = st.sampled_from(("text", "text", "json", "html", "sarif"))
 
 
@@ -120,6 +122,7 @@ def test_inspect_survives_damaged_files(
         )
 
 
+@on_posix
 @hostile
 @given(
     data=st.data(),
@@ -245,6 +248,7 @@ def test_inspect_survives_damaged_containers(
         survives("inspect", path, "--format", form)
 
 
+@on_posix
 @pytest.mark.parametrize(
     "place",
     [
@@ -265,6 +269,7 @@ def test_a_fifo_in_the_place_of_a_file_is_never_opened(
     assert "internal error" not in done.stderr
 
 
+@on_posix
 def test_a_fifo_that_is_named_as_an_input_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     done = call("inspect", tmp_path / "fifo")
