@@ -40,6 +40,8 @@ def repeated_name(data: bytes, kernels: int) -> str | None:
 
     Nothing was lost where the field that every kernel has is there as often as there are kernels. Only where it is
     there more often, which the producer's own metadata may also bring about, the TOC is gone through again.
+
+    Raises :class:`msgspec.DecodeError` for a name that is no text.
     """
     if data.count(_KERNEL_FIELD) == kernels:
         return None

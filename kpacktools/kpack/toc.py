@@ -162,12 +162,8 @@ def read_toc(stream: BinaryIO, size: int) -> Toc:
     Raises :class:`KpackError`, and :class:`OSError` where the stream does.
     """
     toc_offset = _read_header(stream, size)
-    data = _read_toc_bytes(stream, toc_offset, size)
-    toc = _decode(data)
+    toc = _decode(_read_toc_bytes(stream, toc_offset, size))
     _check_supported(toc.format_version, toc.scheme)
-    repeated = repeated_name(data, toc.count())
-    if repeated is not None:
-        _corrupt(f"the TOC has {repeated!r} twice, of which a reader takes one", "pack the archive again")
     if toc.scheme == SCHEME_NONE:
         ordinals, longest = _check_blobs(toc, toc_offset)
     else:
@@ -229,7 +225,8 @@ def _read_toc_bytes(stream: BinaryIO, toc_offset: int, size: int) -> bytes:
 
 def _decode(data: bytes) -> Toc:
     try:
-        return _TOC_DECODER.decode(data)
+        toc = _TOC_DECODER.decode(data)
+        repeated = repeated_name(data, toc.count())
     except msgspec.ValidationError as error:
         # Another version may have other fields: then it is unknown, not broken.
         try:
@@ -243,6 +240,9 @@ def _decode(data: bytes) -> Toc:
         _corrupt(f"the TOC is not valid MessagePack: {error}")
     except RecursionError:
         _corrupt("the TOC is nested too deeply to be one")
+    if repeated is not None:
+        _corrupt(f"the TOC has {repeated!r} twice, of which a reader takes one", "pack the archive again")
+    return toc
 
 
 def _check_supported(format_version: int, scheme: str) -> None:
