@@ -11,6 +11,15 @@ from builders import Build
 from kpacktools.hookspecs import Depth
 from kpacktools.pipeline import Settings
 
+_SHELL = (
+    "KPACKTOOLS_MAX_RATIO",
+    "KPACKTOOLS_MAX_UNPACKED",
+    "KPACKTOOLS_TRACE_PLUGINS",
+    "NO_COLOR",
+    "ROCM_SDK_WHEEL_PLATFORM_TAG",
+    "SOURCE_DATE_EPOCH",
+)
+
 
 @pytest.fixture
 def build(tmp_path: Path) -> Callable[..., Build]:
@@ -30,5 +39,5 @@ def settings() -> Settings:
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a developer's shell sets must not change a test."""
-    for name in ("SOURCE_DATE_EPOCH", "ROCM_SDK_WHEEL_PLATFORM_TAG", "KPACKTOOLS_TRACE_PLUGINS", "NO_COLOR"):
+    for name in _SHELL:
         monkeypatch.delenv(name, raising=False)

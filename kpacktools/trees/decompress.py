@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, Literal, Protocol
 
-__all__ = ["BLOCK", "MAX_SIZE", "ArchiveError", "ArchiveForm", "Digest", "decompressed"]
+from kpacktools.trees.limits import FREE_SIZE, max_ratio, max_size, too_dense, too_large
+
+__all__ = ["BLOCK", "ArchiveError", "ArchiveForm", "Digest", "decompressed"]
 
 ArchiveForm = Literal["zst", "xz"]
 """How an archive is compressed, as its name ends: ``.tar.zst``, ``.tar.xz``."""
@@ -17,13 +19,9 @@ ArchiveForm = Literal["zst", "xz"]
 BLOCK: Final = 1 << 18
 """Bytes that are decompressed at once."""
 
-MAX_SIZE: Final = 64 << 30
-"""Decompressed bytes that an archive may have; a whole ROCm release has about half of it."""
 MAX_RATIO: Final = 1000
-"""Decompressed bytes for each compressed one, blocks of zeros left out (those of a sparse file are no bomb: they
-take no room); kernels that resemble each other have been seen at 72."""
-FREE_SIZE: Final = 64 << 20
-"""Decompressed bytes up to which no ratio is suspicious."""
+"""Decompressed bytes for each compressed one unless the environment says otherwise, blocks of zeros left out (those
+of a sparse file are no bomb: they take no room); kernels that resemble each other have been seen at 72."""
 MAX_MEMORY: Final = 1 << 27
 """Bytes that a decoder may take: ``zstd --long=27`` and ``xz -9`` need less."""
 
@@ -78,15 +76,16 @@ def decompressed(stream: BinaryIO, form: ArchiveForm, digest: Digest | None = No
 
 
 def _limited(blocks: Iterable[bytes], compressed: int) -> Iterator[bytes]:
+    most, ratio = max_size(), max_ratio(MAX_RATIO)
     total = dense = 0
     for block in blocks:
         total += len(block)
         if block != _ZEROS:
             dense += len(block)
-        if total > MAX_SIZE:
-            raise ArchiveError(f"it unpacks to more than {MAX_SIZE:,} bytes")
-        if dense > FREE_SIZE and dense > MAX_RATIO * compressed:
-            raise ArchiveError(f"its {compressed:,} bytes unpack to more than {MAX_RATIO:,} times as many")
+        if total > most:
+            raise ArchiveError(f"it {too_large(most)}")
+        if dense > FREE_SIZE and dense > ratio * compressed:
+            raise ArchiveError(f"its {too_dense(compressed, ratio)}")
         yield block
 
 

@@ -11,7 +11,8 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kpacktools.trees.decompress import MAX_SIZE, ArchiveError
+from kpacktools.trees.decompress import ArchiveError
+from kpacktools.trees.limits import max_size
 
 __all__ = ["TarMember", "TarStream"]
 
@@ -65,6 +66,7 @@ class TarStream:
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self._bytes = _Bytes(blocks)
+        self._most = max_size()
         self._data = range(0)
         """Offsets of the data of the last header."""
 
@@ -114,7 +116,7 @@ class TarStream:
 
     def _set_size(self, size: int) -> None:
         start = self._bytes.offset
-        if not 0 <= size <= MAX_SIZE:
+        if not 0 <= size <= self._most:
             raise ArchiveError(f"a member declares {size:,} bytes")
         self._data = range(start, start + size)
 

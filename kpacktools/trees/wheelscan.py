@@ -10,7 +10,8 @@ from typing import BinaryIO, Final, NamedTuple
 
 from kpacktools.findings import Finding, finding
 from kpacktools.trees import Entry
-from kpacktools.trees.decompress import FREE_SIZE, MAX_SIZE, ArchiveError
+from kpacktools.trees.decompress import ArchiveError
+from kpacktools.trees.limits import FREE_SIZE, max_ratio, max_size, too_dense, too_large
 from kpacktools.trees.zipheaders import (
     DESCRIPTOR_FOLLOWS,
     ENCRYPTED,
@@ -78,8 +79,11 @@ class WheelScan:
         for header in headers:
             self._add(header, starts[header.offset])
         total = sum(member.entry.size for member in self.members.values())
-        if total > MAX_SIZE or (total > FREE_SIZE and total > MAX_RATIO * size):
-            raise ArchiveError(f"its {size:,} bytes claim to hold {total:,}")
+        most, ratio = max_size(), max_ratio(MAX_RATIO)
+        if total > most:
+            raise ArchiveError(f"it {too_large(most)}")
+        if total > FREE_SIZE and total > ratio * size:
+            raise ArchiveError(f"its {too_dense(size, ratio)}")
         for path in sorted(self._folders & self._names):
             self._note("archive-invalid", f"it holds {path!r} both as a folder and as a file")
 

@@ -462,12 +462,19 @@ def test_a_member_that_declares_too_much_is_refused(made: Archive) -> None:
 
 def test_a_bomb_is_refused(made: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "FREE_SIZE", 1 << 20)
-    assert "times as many" in refusal(made.of(member("stage/a", b"a" * (5 << 20))))
+    bomb = made.of(member("stage/a", b"a" * (5 << 20)))
+    assert "1,000 times as many; KPACKTOOLS_MAX_RATIO" in refusal(bomb)
+    monkeypatch.setenv("KPACKTOOLS_MAX_RATIO", "100000")
+    assert open_archive(str(bomb), Spool()).findings == ()
 
 
 def test_a_bomb_of_zeros_is_refused(made: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompress, "MAX_SIZE", 4 << 20)
-    assert "more than 4,194,304 bytes" in refusal(made.of(member("stage/a", bytes(5 << 20))))
+    monkeypatch.setenv("KPACKTOOLS_MAX_UNPACKED", "6MiB")
+    data = b"a" * (5 << 20), bytes(5 << 20)
+    bomb = made.of(*(member(f"stage/{number}", piece) for number, piece in enumerate(data)))
+    assert "more than 6,291,456 bytes" in refusal(bomb)
+    monkeypatch.setenv("KPACKTOOLS_MAX_UNPACKED", "11MiB")
+    assert open_archive(str(bomb), Spool()).findings == ()
 
 
 def test_the_zeros_of_a_sparse_file_are_no_bomb_and_take_no_room(

@@ -424,7 +424,28 @@ def test_a_bomb_is_refused_without_unpacking_it(opened: Opener) -> None:
     ]
     wheel = opened(archive(bomb))
     assert names(wheel) == ["archive-invalid"]
-    assert "claim to hold" in wheel.findings[0].message
+    assert "200 times as many; KPACKTOOLS_MAX_RATIO" in wheel.findings[0].message
+
+
+def test_the_environment_may_allow_a_bomb_and_forbid_a_wheel(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = archive([Item(f"z{i}", bytes(1 << 20), DEFLATED) for i in range(70)])
+    assert names(opened(data)) == ["archive-invalid"]
+    monkeypatch.setenv("KPACKTOOLS_MAX_RATIO", "2000")
+    assert names(opened(data)) == []
+    monkeypatch.setenv("KPACKTOOLS_MAX_UNPACKED", "69MiB")
+    assert "more than 72,351,744 bytes; KPACKTOOLS_MAX_UNPACKED" in opened(data).findings[0].message
+
+
+@pytest.mark.parametrize("name", ["RATIO", "UNPACKED"])
+@pytest.mark.parametrize("value", ["much", "²", "-1", "9" * 400], ids=["word", "digit", "negative", "long"])
+def test_a_limit_that_is_none_is_refused(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"KPACKTOOLS_MAX_{name}", value)
+    with pytest.raises(CallError, match=f"^KPACKTOOLS_MAX_{name} "):
+        opened(archive([Item("a", b"a")]))
 
 
 def test_an_endless_list_of_faults_ends(opened: Opener) -> None:
