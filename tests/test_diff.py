@@ -23,10 +23,11 @@ from kpacktools.commands import MergeOptions, inspect, merge
 from kpacktools.data import data_path
 from kpacktools.diffing.compare import compare
 from kpacktools.diffing.html import as_html
-from kpacktools.diffing.inventory import Holding, Inventory, record
-from kpacktools.diffing.jsonform import as_mapping
+from kpacktools.diffing.inventory import Holding, Inventory
+from kpacktools.diffing.jsonform import as_json as as_json_pieces
 from kpacktools.diffing.markdown import as_markdown
 from kpacktools.diffing.model import Cell, Difference
+from kpacktools.diffing.records import record
 from kpacktools.diffing.run import diff
 from kpacktools.diffing.text import as_text
 from kpacktools.errors import CallError
@@ -434,4 +435,10 @@ def test_every_kernel_of_both_sides_is_accounted_for(old: Any, new: Any) -> None
 def test_nothing_differs_from_itself(kernels: Any) -> None:
     found = compare(_inventory(kernels), _inventory(kernels), default_targets())
     assert found.is_equal
-    assert as_mapping(found)["moves"] == []
+    assert json.loads("".join(as_json_pieces(found)))["moves"] == []
+
+
+@given(_sets, _sets)
+def test_json_in_pieces_is_json_as_it_is_made_at_once(old: Any, new: Any) -> None:
+    text = "".join(as_json_pieces(compare(_inventory(old), _inventory(new), default_targets())))
+    assert text == json.dumps(json.loads(text), indent=1) + "\n"

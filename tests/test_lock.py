@@ -14,7 +14,7 @@ from builders import Build
 from kpacktools.cli import run
 from kpacktools.commands import merge
 from kpacktools.data import data_path
-from kpacktools.diffing.inventory import record
+from kpacktools.diffing.records import record
 from kpacktools.errors import CallError
 from kpacktools.hookspecs import Depth
 from kpacktools.lanes import default_lanes

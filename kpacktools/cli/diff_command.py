@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -82,16 +83,17 @@ def command(
     )
     difference = diff(old, new, settings)
     settings.progress.stop()
-    text = _shown(difference, form, quiet=quiet, verbose=verbose)
+    pieces = _shown(difference, form, quiet=quiet, verbose=verbose)
     if output is None:
-        click.echo(text, nl=False)
+        for piece in pieces:
+            click.echo(piece, nl=False)
     else:
-        write_text(output, text)
+        write_text(output, pieces)
     fails = {"lost": difference.lost, "any": not difference.is_equal, None: False}[fail_on]
     return 1 if fails or errors(difference.findings) else 0
 
 
-def _shown(difference: Difference, form: str, *, quiet: bool, verbose: bool) -> str:
+def _shown(difference: Difference, form: str, *, quiet: bool, verbose: bool) -> Iterable[str]:
     if form == "json":
         from kpacktools.diffing.jsonform import as_json
 
@@ -99,11 +101,11 @@ def _shown(difference: Difference, form: str, *, quiet: bool, verbose: bool) -> 
     if form == "markdown":
         from kpacktools.diffing.markdown import as_markdown
 
-        return as_markdown(difference)
+        return [as_markdown(difference)]
     if form == "html":
         from kpacktools.diffing.html import as_html
 
-        return as_html(difference)
+        return [as_html(difference)]
     from kpacktools.diffing.text import as_text
 
-    return as_text(difference, quiet=quiet, verbose=verbose)
+    return [as_text(difference, quiet=quiet, verbose=verbose)]

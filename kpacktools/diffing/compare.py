@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kpacktools.diffing.inventory import Holding, Inventory, digest_of_record, name_of_record
+from kpacktools.diffing.inventory import Holding, Inventory
 from kpacktools.diffing.model import (
     Amount,
     Cell,
@@ -26,6 +26,7 @@ from kpacktools.diffing.model import (
     MoveKind,
     Renamed,
 )
+from kpacktools.diffing.records import digest_of_record, name_of_record
 from kpacktools.diffing.requirements import Distribution
 from kpacktools.targets import TargetId, TargetTable
 
@@ -128,14 +129,8 @@ class _Open:
         self.before, self.after = _records(self.old), _records(self.new)
         self.lost, self.gained = set(self.before - self.after), set(self.after - self.before)
         if self.lost and self.gained:
-            for was, now in _pairs(self.lost, self.gained, name_of_record):
-                self.changed.append(
-                    Changed(name_of_record(was), digest_of_record(was).hex(), digest_of_record(now).hex())
-                )
-            for was, now in _pairs(self.lost, self.gained, digest_of_record):
-                self.renamed.append(
-                    Renamed(name_of_record(was), name_of_record(now), digest_of_record(was).hex())
-                )
+            self.changed = [Changed(*pair) for pair in _pairs(self.lost, self.gained, name_of_record)]
+            self.renamed = [Renamed(*pair) for pair in _pairs(self.lost, self.gained, digest_of_record)]
 
     def closed(self, engine: str) -> Cell:
         return Cell(
@@ -153,7 +148,7 @@ class _Open:
 
 
 def _kernels(records: Iterable[bytes]) -> tuple[Kernel, ...]:
-    return tuple(Kernel(name_of_record(item), digest_of_record(item).hex()) for item in sorted(records))
+    return tuple(map(Kernel, sorted(records)))
 
 
 def _pairs(
@@ -194,7 +189,7 @@ def _settle_moves(cells: Sequence[_Open], targets: TargetTable) -> None:
             if frozenset().union(*(served for _, served in places)) != devices:
                 continue
             keys = tuple(other.key for other, _ in places)
-            cell.moved.append(Moved(name_of_record(item), digest_of_record(item).hex(), keys))
+            cell.moved.append(Moved(item, keys))
             cell.lost.discard(item)
             for other, _ in places:
                 other.arrivals.update(arriving.get(other.key, ()))

@@ -1,9 +1,4 @@
-"""What a set holds: for each engine and target its kernels by content, its size, lanes and compilers.
-
-A kernel is kept as one bytes object, its *record*: name, a NUL, and the 32 bytes of its sha256. Sorted records are
-sorted by name, two sets of them are compared by what Python's sets do, and a release of hundreds of thousands of
-kernels fits in memory.
-"""
+"""What a set holds: for each engine and target its kernels by content, its size, lanes and compilers."""
 
 from __future__ import annotations
 
@@ -18,6 +13,7 @@ from kpacktools.checks.kernels import LOOSE, Collector
 from kpacktools.checks.run import check_bundles
 from kpacktools.checks.standalone import check_archive
 from kpacktools.commands import Run, start_run
+from kpacktools.diffing.records import name_of_record, record
 from kpacktools.findings import Finding, Severity
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.pipeline import OPAQUE_HANDLER, Checks, Settings
@@ -25,10 +21,8 @@ from kpacktools.planning.claims import OPAQUE, bundles_of
 from kpacktools.trees import is_file
 from kpacktools.trees.shards import Prefix
 
-__all__ = ["Holding", "Inventory", "digest_of_record", "name_of_record", "record", "take_inventory"]
+__all__ = ["Holding", "Inventory", "take_inventory"]
 
-_DIGEST: Final = 32
-"""Bytes of a sha256."""
 _LEAVES_OUT: Final = frozenset(
     (
         "archive-invalid",
@@ -58,7 +52,7 @@ class Holding:
     compilers: Mapping[str, int] = field(default_factory=dict)
     """Compiler (else linker) that code objects name -> how many."""
     records: frozenset[bytes] | None = field(default=None, repr=False)
-    """The kernels by name and content, each once; None where they were not read."""
+    """The kernels (:mod:`kpacktools.diffing.records`), each once; None where they were not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +66,6 @@ class Inventory:
 
     by_content: bool = True
     """Every kernel was read, and holdings have records."""
-
-
-def record(name: str, digest: bytes) -> bytes:
-    """A kernel's record; ``digest`` is its sha256 of 32 bytes.
-
-    >>> record("k", bytes(32)) == b"k" + bytes(33)
-    True
-    """
-    return name.encode("utf-8", "surrogateescape") + b"\0" + digest
-
-
-def name_of_record(kernel: bytes) -> str:
-    """The name in a record, printable where it is no UTF-8."""
-    return kernel[: -_DIGEST - 1].decode("utf-8", "backslashreplace")
-
-
-def digest_of_record(kernel: bytes) -> bytes:
-    """The 32 bytes of sha256 in a record."""
-    return kernel[-_DIGEST:]
 
 
 def take_inventory(

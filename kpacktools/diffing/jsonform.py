@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kpacktools.diffing.model import Amount, Cell, Difference
 from kpacktools.findings import Finding
 
-__all__ = ["SCHEMA", "as_json", "as_mapping", "finding_as_mapping"]
+__all__ = ["SCHEMA", "as_json", "finding_as_mapping"]
 
 SCHEMA: Final = "kpacktools.diff/v1"
 
 
-def as_json(difference: Difference) -> str:
-    """The difference as one JSON document, with a final newline."""
-    return json.dumps(as_mapping(difference), indent=1, ensure_ascii=True) + "\n"
+def as_json(difference: Difference) -> Iterator[str]:
+    """The difference as one JSON document with a final newline, in pieces: it may name very many kernels."""
+    head, tail = json.dumps(_frame(difference), indent=1, ensure_ascii=True).split('"bundles": []', 1)
+    yield f'{head}"bundles": ['
+    before = "\n"
+    for cell in difference.cells:
+        # No text in JSON holds a line feed as it is: each begins a line, which goes two levels in.
+        text = json.dumps(_cell(cell), indent=1, ensure_ascii=True).replace("\n", "\n  ")
+        yield f"{before}  {text}"
+        before = ",\n"
+    yield f"\n ]{tail}\n" if difference.cells else f"]{tail}\n"
 
 
-def as_mapping(difference: Difference) -> dict[str, Any]:
-    """The difference as JSON-ready values; equal bundles are among them, without kernels."""
+def _frame(difference: Difference) -> dict[str, Any]:
+    """All but the bundles."""
     return {
         "schema": SCHEMA,
         "old": list(difference.old),
@@ -27,7 +36,7 @@ def as_mapping(difference: Difference) -> dict[str, Any]:
         "by_content": difference.by_content,
         "equal": difference.is_equal,
         "lost": difference.lost,
-        "bundles": [_cell(cell) for cell in difference.cells],
+        "bundles": [],
         "moves": [
             {
                 "kind": move.kind,
@@ -74,11 +83,11 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "new": _amount(cell.new),
         "kernels_lost": cell.kernels_lost,
         "kernels_gained": cell.kernels_gained,
-        "lost": [kernel._asdict() for kernel in cell.lost],
-        "gained": [kernel._asdict() for kernel in cell.gained],
-        "changed": [kernel._asdict() for kernel in cell.changed],
-        "renamed": [kernel._asdict() for kernel in cell.renamed],
-        "moved": [{**kernel._asdict(), "keys": list(kernel.keys)} for kernel in cell.moved],
+        "lost": [{"name": item.name, "sha256": item.sha256} for item in cell.lost],
+        "gained": [{"name": item.name, "sha256": item.sha256} for item in cell.gained],
+        "changed": [{"name": item.name, "old": item.old, "new": item.new} for item in cell.changed],
+        "renamed": [{"old": item.old, "new": item.new, "sha256": item.sha256} for item in cell.renamed],
+        "moved": [{"name": item.name, "sha256": item.sha256, "keys": list(item.keys)} for item in cell.moved],
     }
 
 

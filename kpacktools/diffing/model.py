@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from kpacktools.diffing.records import digest_of_record, name_of_record
 from kpacktools.findings import Finding
 
 __all__ = [
@@ -27,33 +28,81 @@ MoveKind = Literal["renamed", "split", "joined", "moved"]
 class Kernel(NamedTuple):
     """A kernel that one side has."""
 
-    name: str
-    sha256: str
+    record: bytes
+    """Its :mod:`kpacktools.diffing.records`' record: the inventory's own, since there may be very many."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return name_of_record(self.record)
+
+    @property
+    def sha256(self) -> str:
+        """Of its bytes, in hexadecimal."""
+        return digest_of_record(self.record).hex()
 
 
 class Changed(NamedTuple):
     """A kernel that both sides have under one name, with different bytes."""
 
-    name: str
-    old: str
-    """sha256."""
-    new: str
+    was: bytes
+    """Record."""
+    now: bytes
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return name_of_record(self.was)
+
+    @property
+    def old(self) -> str:
+        """sha256 on the old side, in hexadecimal."""
+        return digest_of_record(self.was).hex()
+
+    @property
+    def new(self) -> str:
+        """sha256 on the new side, in hexadecimal."""
+        return digest_of_record(self.now).hex()
 
 
 class Renamed(NamedTuple):
     """A kernel that both sides have for one target, under different names."""
 
-    old: str
-    new: str
-    sha256: str
+    was: bytes
+    """Record."""
+    now: bytes
+
+    @property
+    def old(self) -> str:
+        """The old side's name."""
+        return name_of_record(self.was)
+
+    @property
+    def new(self) -> str:
+        """The new side's name."""
+        return name_of_record(self.now)
+
+    @property
+    def sha256(self) -> str:
+        """Of its bytes, in hexadecimal."""
+        return digest_of_record(self.was).hex()
 
 
 class Moved(NamedTuple):
     """A kernel that every device of its old key finds under other keys."""
 
-    name: str
-    sha256: str
+    record: bytes
     keys: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return name_of_record(self.record)
+
+    @property
+    def sha256(self) -> str:
+        """Of its bytes, in hexadecimal."""
+        return digest_of_record(self.record).hex()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kpacktools.diffing.inventory import Inventory, digest_of_record, name_of_record
+from kpacktools.diffing.inventory import Inventory
+from kpacktools.diffing.records import digest_of_record, name_of_record
 
 __all__ = ["Baseline", "Lock", "LockedKernel", "baselines_of", "digest_of_records"]
 
