@@ -286,17 +286,17 @@ def _parts(group: PlannedGroup, start: int) -> Iterator[tuple[PlannedGroup, int]
 
 
 def _run(batches: Sequence[_Batch], link: LinkMode, jobs: int, progress: Progress) -> None:
-    """Write batches in ``jobs`` threads; the error raised is that of the first batch that has one."""
+    """Write batches in ``jobs`` threads, the largest first, since one that is begun last would keep all waiting; the
+    error raised is that of the first in this order that has one."""
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        # The largest first: one that is begun last would keep all waiting.
-        running = {
-            index: pool.submit(_write, batches[index], link, stopped, progress)
-            for index in sorted(range(len(batches)), key=lambda index: -batches[index].size)
-        }
+        running = [
+            pool.submit(_write, batch, link, stopped, progress)
+            for batch in sorted(batches, key=lambda batch: -batch.size)
+        ]
         try:
-            for index in range(len(batches)):
-                running[index].result()
+            for batch in running:
+                batch.result()
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
-from kpacktools.trees import Tree
+from kpacktools.trees import Tree, names_in
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX
 from kpacktools.trees.directory import scan_directory
 from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem, is_staging_name
@@ -25,8 +25,6 @@ from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel
 __all__ = ["is_wheel_file", "open_shard", "open_shards_below"]
 
 _ARTIFACT_NAME = re.compile(r"(?P<name>[^_]+)_(?P<component>[^_]+)_(?P<key>.+)")
-_PACKED = (".zst", ".xz", WHEEL_SUFFIX)
-"""How the names of archives and wheels end."""
 _ENGINE_ANCESTORS = ("arch_content", "test_arch_content")
 
 
@@ -44,14 +42,23 @@ def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> Shar
     children, strays = _children(path, table)
     if children:
         return _shard(path, children, table, strays)
-    below = _find_below(path, table).artifacts
+    shard = _prefix_shard(path, prefix, table)
+    # Nearly always it is a prefix: its names were just read, and tell whether a second, closer look is needed.
+    below = _find_below(path, table).artifacts if _may_hold_artifacts(shard.artifacts[0].tree) else ()
     if below:
         shards = sorted({os.path.dirname(folder) for folder in below})
         raise CallError(
             f"{path} holds {len(shards)} shards, not one: name them ({', '.join(shards[:3])}"
             + (", ...)" if len(shards) > 3 else ")")
         )
-    return _prefix_shard(path, prefix, table)
+    return shard
+
+
+def _may_hold_artifacts(tree: Tree) -> bool:
+    """False where no name in a tree is that of an artifact directory's manifest, or like an archive's."""
+    return any(
+        MANIFEST_NAME in names or ".tar." in "/".join(names) for names in map(names_in, tree.folders.values())
+    )
 
 
 def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> list[Shard]:
@@ -110,10 +117,10 @@ def _is_artifact(path: str) -> bool:
     return os.path.isfile(os.path.join(path, MANIFEST_NAME))
 
 
-def _listing(path: str, *, in_order: bool = True) -> list[os.DirEntry[str]]:
+def _listing(path: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as listing:
-            return sorted(listing, key=lambda child: child.name) if in_order else list(listing)
+            return sorted(listing, key=lambda child: child.name)
     except OSError as error:
         raise CallError(f"cannot list {path}: {error.strerror}") from error
 
@@ -221,11 +228,10 @@ def _find_below(path: str, table: TargetTable) -> _Below:
         if _is_artifact(where):
             artifacts.append(where)
             continue
-        children = _listing(where, in_order=False)
+        children = _listing(where)
+        artifacts += _archives(children, table)
         folders = [child for child in children if child.is_dir(follow_symlinks=False)]
-        packed = [child for child in children if child.name.endswith(_PACKED)]
-        artifacts += _archives(packed, table)
-        found = [child.path for child in packed if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
+        found = [child.path for child in children if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
         wheels += found
         if not found and len(folders) < len(children):
             is_for_wheels = False

@@ -54,10 +54,10 @@ def archive(items: Iterable[Item], limits: ZipLimits = ZipLimits()) -> bytes:
     for item in items:
         data = item.packed()
         row = Packed(
-            item.name.encode(), 0o644, item.method, zlib.crc32(item.data), len(data), len(item.data), b"", len(body)
+            item.name, 0o644, item.method, zlib.crc32(item.data), len(data), len(item.data), b"", len(body)
         )  # fmt: skip
         local = row._replace(**item.local)
-        body += form.header(local.name, local.method, local.crc, local.packed, local.size) + data
+        body += form.header(local.name.encode(), local.method, local.crc, local.packed, local.size) + data
         rows.append(row._replace(**item.central))
     return body + form.directory(rows, len(body))
 
@@ -281,7 +281,7 @@ def test_an_encrypted_member_is_not_in_the_tree(opened: Opener) -> None:
 
 
 DISAGREEMENTS: list[dict[str, Any]] = [
-    {"name": b"b"},
+    {"name": "b"},
     {"method": DEFLATED},
     {"crc": 1},
     {"packed": 2},
@@ -317,7 +317,7 @@ def test_bytes_that_belong_to_no_member_are_found(opened: Opener) -> None:
     start = hidden.index(b"PK\3\4", 1)
     end = hidden.index(b"PK\1\2")
     directory = ZipFormat.at(0).directory(
-        [Packed(b"shown", 0o644, 0, zlib.crc32(b"x"), 1, 1, b"", start)], end
+        [Packed("shown", 0o644, 0, zlib.crc32(b"x"), 1, 1, b"", start)], end
     )
     assert opened(shown).findings == ()
     wheel = opened(hidden[:end] + directory)
@@ -401,7 +401,7 @@ def test_bytes_hidden_behind_a_compressed_stream_are_found_when_it_is_read(opene
     item = Item("a", TEXT, DEFLATED)
     packed = item.packed()
     wrong = {"packed": len(packed) + 6}
-    row = Packed(b"a", 0o644, DEFLATED, zlib.crc32(TEXT), len(packed), len(TEXT), b"", 0)._replace(**wrong)
+    row = Packed("a", 0o644, DEFLATED, zlib.crc32(TEXT), len(packed), len(TEXT), b"", 0)._replace(**wrong)
     form = ZipFormat.at(0)
     body = form.header(b"a", DEFLATED, row.crc, row.packed, row.size) + packed + b"hidden"
     tree = opened(body + form.directory([row], len(body))).tree
