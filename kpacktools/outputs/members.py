@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from kpacktools.errors import CallError
+from kpacktools.trees import Readable, read_start
 
 __all__ = [
     "BLOCK",
@@ -35,18 +36,12 @@ _LONGEST_NAME: Final = 0xFFFF // 4
 """Characters; a ZIP file counts the bytes of a name in 16 bits, and UTF-8 takes up to four a character."""
 
 
-class Source(Protocol):
+class Source(Readable, Protocol):
     """The part of a :class:`kpacktools.trees.Tree` that writing needs."""
 
     @property
     def label(self) -> str:
         """The root's name, for messages."""
-
-    def open(self, path: str) -> BinaryIO:
-        """A seekable stream of one file."""
-
-    def local_path(self, path: str) -> str | None:
-        """The file's path in the local file system, where it has one: that is faster to open."""
 
 
 class Member(NamedTuple):
@@ -130,8 +125,7 @@ def read(member: Member) -> bytes:
     Raises :class:`OSError` where they cannot be read and :class:`~kpacktools.errors.CallError` where they are
     not as many as planned.
     """
-    with _open(member) as stream:
-        data = _read_exactly(stream, member.size + 1)
+    data = read_start(member.tree, member.path, member.size + 1)
     if len(data) != member.size:
         raise _changed(member)
     return data

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
-__all__ = ["Entry", "Siblings", "Tree", "is_file", "is_link", "names_in", "read_start"]
+__all__ = ["Entry", "Readable", "Siblings", "Tree", "is_file", "is_link", "names_in", "read_start"]
 
 
 class Entry(NamedTuple):
@@ -69,6 +69,16 @@ def names_in(entries: Sequence[Entry]) -> Sequence[str]:
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
+class Readable(Protocol):
+    """The part of a :class:`Tree` that reading needs."""
+
+    def open(self, path: str) -> BinaryIO:
+        """See :meth:`Tree.open`."""
+
+    def local_path(self, path: str) -> str | None:
+        """See :meth:`Tree.local_path`."""
+
+
 class Tree(Protocol):
     """What the pipeline needs of a tree. Implementations are immutable once made."""
 
@@ -94,7 +104,7 @@ class Tree(Protocol):
         """The file's path in the local file system, for linking and in-kernel copies; None without one."""
 
 
-def read_start(tree: Tree, path: str, limit: int) -> bytes:
+def read_start(tree: Readable, path: str, limit: int) -> bytes:
     """At most ``limit`` bytes from the beginning of a file that the scan found to be regular; of a local one in half of
     the system calls that a stream takes, which is most of the time where it is small.
 
@@ -103,7 +113,10 @@ def read_start(tree: Tree, path: str, limit: int) -> bytes:
     local = tree.local_path(path)
     if local is None:
         with tree.open(path) as stream:
-            return stream.read(limit)
+            data = stream.read(limit)
+            while len(data) < limit and (more := stream.read(limit - len(data))):
+                data += more
+            return data
     # Should a FIFO have taken its place since, opening it must not hang.
     file = os.open(local, _READ)
     try:
