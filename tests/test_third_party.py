@@ -30,7 +30,10 @@ class Environment:
             folder / "Lib/site-packages"
         ]
         parents = [path for path in sys.path if path.endswith("site-packages")]
-        (site / "parent.pth").write_text("".join(f"{path}\n" for path in (*parents, REPOSITORY)))
+        # As statements, since plain paths are read in the locale's encoding, which may not have their letters.
+        paths = [ascii(str(path)) for path in (*parents, REPOSITORY)]
+        lines = [f"import sys; sys.path.append({path})\n" for path in paths]
+        (site / "parent.pth").write_text("".join(lines), "ascii")
         self.site = site
 
     def install(self, package: Path) -> None:
