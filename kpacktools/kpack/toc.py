@@ -10,6 +10,7 @@ from typing import Annotated, Any, BinaryIO, NamedTuple, NoReturn
 
 import msgspec
 
+from kpacktools import limits
 from kpacktools.kpack.duplicates import repeated_name
 from kpacktools.kpack.format import (
     FORMAT_VERSION,
@@ -29,6 +30,10 @@ _MAX_TOC_SIZE = 128 << 20
 
 _MAX_ZSTD_RATIO = 1 << 15
 """No zstd frame expands more: at best a block of four bytes stands for 128 KiB (RFC 8878, 3.1.1.2)."""
+
+_MAX_RATIO = 1000
+"""Bytes of all kernels for each byte of the file, unless the environment says otherwise: entries may share a frame, so
+that a few bytes could keep a reader busy for days. Kernels that resemble each other have been seen at 72."""
 
 _MIN_ZSTD_ENTRY = 4 + 9
 """Bytes of a blob that one ordinal takes at least: its size prefix and an empty zstd frame."""
@@ -81,6 +86,8 @@ class Totals(NamedTuple):
     """-1 where there is no kernel."""
     largest: int
     """Bytes of the longest kernel, decompressed; 0 where there is none."""
+    size: int
+    """Bytes of all kernels, decompressed."""
 
 
 class Toc(msgspec.Struct, frozen=True, dict=True):
@@ -107,13 +114,15 @@ class Toc(msgspec.Struct, frozen=True, dict=True):
         entries = self.kernels.values()
         kernels = list(chain.from_iterable(map(dict.values, entries)))
         ordinals = {kernel.ordinal for kernel in kernels}
+        sizes = [kernel.original_size for kernel in kernels]
         return Totals(
             kernels=len(kernels),
             targets=frozenset().union(*entries),
             types=frozenset({kernel.type for kernel in kernels}),
             ordinals=len(ordinals),
             last_ordinal=max(ordinals, default=-1),
-            largest=max([kernel.original_size for kernel in kernels], default=0),
+            largest=max(sizes, default=0),
+            size=sum(sizes),
         )
 
     def targets(self) -> set[str]:
@@ -169,6 +178,7 @@ def read_toc(stream: BinaryIO, size: int) -> Toc:
     else:
         ordinals, longest = _check_zstd(toc, toc_offset)
     _check_kernels(toc, ordinals, longest)
+    _check_density(toc, size)
     return toc
 
 
@@ -293,3 +303,10 @@ def _check_kernels(toc: Toc, ordinals: int, longest: int) -> None:
             _corrupt(
                 f"{key!r} for {target!r} claims {kernel.original_size} bytes, more than the file can hold"
             )
+
+
+def _check_density(toc: Toc, size: int) -> None:
+    if toc.totals.size > limits.FREE_SIZE:
+        ratio = limits.max_ratio(_MAX_RATIO)
+        if toc.totals.size > ratio * size:
+            _unsupported(f"its {limits.too_dense(size, ratio)}")

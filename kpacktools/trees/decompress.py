@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, Literal, Protocol
 
-from kpacktools.trees.limits import FREE_SIZE, max_ratio, max_size, too_dense, too_large
+from kpacktools.limits import FREE_SIZE, max_ratio, max_size, too_dense, too_large
 
 __all__ = ["BLOCK", "ArchiveError", "ArchiveForm", "Digest", "decompressed"]
 

@@ -11,8 +11,8 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from kpacktools.limits import max_size
 from kpacktools.trees.decompress import ArchiveError
-from kpacktools.trees.limits import max_size
 
 __all__ = ["TarMember", "TarStream"]
 

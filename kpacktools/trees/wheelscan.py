@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
 from kpacktools.findings import Finding, finding
+from kpacktools.limits import FREE_SIZE, max_ratio, max_size, too_dense, too_large
 from kpacktools.trees import Entry
 from kpacktools.trees.decompress import ArchiveError
-from kpacktools.trees.limits import FREE_SIZE, max_ratio, max_size, too_dense, too_large
 from kpacktools.trees.zipheaders import (
     DESCRIPTOR_FOLLOWS,
     ENCRYPTED,

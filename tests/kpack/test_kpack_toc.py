@@ -9,7 +9,8 @@ import tracemalloc
 
 import msgspec
 import pytest
-from kpack_files import archive, entry, mapping, toc_of, written, zstd_toc
+import zstandard
+from kpack_files import archive, entry, mapping, toc_of, written, zstd_blob, zstd_toc
 
 from kpacktools.kpack import Kernel, KpackError, Toc, read_toc
 
@@ -172,6 +173,15 @@ def test_a_toc_that_is_no_messagepack_map_of_the_right_fields_is_corrupt(encoded
     error = refusal(archive(encoded))
     assert error.finding == "kpack-corrupt"
     assert says in error.message
+
+
+def test_entries_that_share_a_frame_are_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = zstd_blob(zstandard.compress(bytes(1 << 20)))
+    fields = zstd_toc(*[entry(0, 1 << 20)] * 1000, size=len(blob))
+    error = refusal(data := archive(fields, blob))
+    assert (error.finding, "KPACKTOOLS_MAX_RATIO" in error.message) == ("kpack-unsupported", True)
+    monkeypatch.setenv("KPACKTOOLS_MAX_RATIO", "100000")
+    assert toc(data).count() == 1000
 
 
 KERNEL = msgspec.msgpack.encode(entry())
