@@ -12,14 +12,17 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from kpacktools import codeobject
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.hookspecs import Bundle, Expected
-from kpacktools.kpack import KpackError, Toc, TocEntry
+from kpacktools.kpack import Kernel, KpackError, Toc, TocEntry
 from kpacktools.targets import TargetId, TargetKey, TargetTable, UnknownTargetError
 from kpacktools.trees import Entry, is_file
+
+if TYPE_CHECKING:
+    from kpacktools.kpack.reader import KpackReader
 
 __all__ = ["LOOSE", "Chunk", "Collector", "Kernels", "archive_finding", "chunks_of", "read_chunk"]
 
@@ -146,11 +149,7 @@ def read_chunk(chunk: Chunk, targets: TargetTable, collect: Collector | None = N
                 try:
                     if same != previous or expected:
                         place = _Place(where, key, target, run.key_of(target), kernel.type == "hsaco")
-                        whole = reader.whole(kernel)
-                        if whole is None:
-                            digest = _read_pieces(reader.stream(kernel), place, expected, run)
-                        else:
-                            digest = _read_whole(whole, place, expected, run)
+                        digest = _read_packed(reader, kernel, place, expected, run)
                         previous = same
                     if collect is None:
                         result.digests.append((digest, kernel.original_size))
@@ -162,6 +161,17 @@ def read_chunk(chunk: Chunk, targets: TargetTable, collect: Collector | None = N
     except OSError as error:
         result.findings.append(archive_finding(where, error))
     return result
+
+
+def _read_packed(
+    reader: KpackReader, kernel: Kernel, place: _Place, expected: Sequence[Expected], run: _Run
+) -> bytes:
+    """Read one kernel of an archive; its sha256."""
+    # Of no use to anyone after this call: the next kernel finds its memory, where else pages are faulted in anew.
+    whole = reader.whole(kernel)
+    if whole is None:
+        return _read_pieces(reader.stream(kernel), place, expected, run)
+    return _read_whole(whole, place, expected, run)
 
 
 class _Place(NamedTuple):
