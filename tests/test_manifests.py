@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpacktools import manifests
-from kpacktools.manifests import hip_kernel_provider, rocke, typed
+from kpacktools.manifests import aot_catalog, hip_kernel_provider, rocke, typed
 
 INSTANCE: dict[str, Any] = {
     "name": "k",
@@ -64,11 +64,41 @@ PACKAGE = {
     "kernelDescriptors": [PACKED, "other.ukd", EMBEDDED],
     "comment": "more is allowed",
 }
+PART = {"id": "m.umd", "version": "1.0", "name": "m", "more": [1]}
+FAMILY = {
+    "family": "f",
+    "op_kind": "o",
+    "arch": "gfx942",
+    "dtype": "fp16",
+    "kernels": [
+        {
+            "symbol": "s",
+            "co_file": "s.co",
+            "constraints": {},
+            "grid": {"x": 1},
+            "block": [256, 1, 1],
+            "args_signature": [{"name": "x", "type": "ptr"}],
+            "workspace_bytes": 0,
+        },
+        {"symbol": "s", "co_file": "t.co", "args_signature": []},
+    ],
+}
+SIDECAR = {
+    "schema": "rocke.aot.sidecar/v1",
+    "cache_key": "c",
+    "artifact": {"hsaco_filename": "k.hsaco", "symbol": "k", "hsaco_sha256": "0a" * 32, "hsaco_size": 8},
+    "selection": {},
+    "launch": {},
+    "args_signature": [{"name": "x"}],
+}
 KINDS: dict[str, tuple[type, type, dict[str, Any]]] = {
     # schema: the type of a file, the type of what its schema accepted, an example
     "rocke.bundle": (rocke.BundleManifest, rocke.BundleManifest, BUNDLE),
     "hip_kernel_provider.ukd": (hip_kernel_provider.KernelFile, hip_kernel_provider.Kernel, PACKED),
     "hip_kernel_provider.kdp": (hip_kernel_provider.PackageFile, hip_kernel_provider.Package, PACKAGE),
+    "hip_kernel_provider.part": (hip_kernel_provider.PartFile, hip_kernel_provider.Part, PART),
+    "aot_catalog.family": (aot_catalog.Family, aot_catalog.Family, FAMILY),
+    "rocke.sidecar": (rocke.Sidecar, rocke.Sidecar, SIDECAR),
 }
 
 VALUES = st.one_of(
@@ -79,7 +109,19 @@ VALUES = st.one_of(
     st.sampled_from([[], {}, [1], ["x"], [{}], {"kind": "kpack"}, {"minimum_llvm_flavor": 3}]),
 ).map(copy.deepcopy)  # fmt: skip
 KEYS = st.sampled_from(
-    ["name", "op", "kind", "sha256", "arch", "kernel_source", "kernelDescriptors", "size", "new"]
+    [
+        "name",
+        "op",
+        "kind",
+        "sha256",
+        "arch",
+        "kernel_source",
+        "kernelDescriptors",
+        "size",
+        "block",
+        "schema",
+        "new",
+    ]
 )
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "kernel_differences",
     "local_reference",
     "read_manifest",
+    "read_typed",
     "some",
     "typed_manifest",
 ]
@@ -37,6 +38,18 @@ def typed_manifest(content: Content, path: str, kind: type[T]) -> T | None:
         return decoded(content.read(path), kind)
     except (OSError, ValueError):
         return None
+
+
+def read_typed(
+    bundle: Bundle, content: Content, path: str, schema: str, kind: type[T], found: list[Finding]
+) -> T | None:
+    """A JSON manifest that follows ``schema`` as a value of ``kind``; None, with a ``manifest-invalid`` in ``found``,
+    where it does not."""
+    manifest = typed_manifest(content, path, kind)
+    if manifest is not None:
+        return manifest
+    document = read_manifest(bundle, content, path, found, schema)
+    return None if document is None else fitted_document(document, kind, bundle.artifact.where(path), found)
 
 
 def read_manifest(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 
-from kpacktools.checks.references import local_reference, read_manifest, some
+from kpacktools.checks.references import local_reference, read_typed, some
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.hookspecs import Bundle, Checked, Content, Handler, Stated, hookimpl
 
@@ -27,6 +27,8 @@ class AotCatalogHandler(Handler):
 
     def check(self, bundle: Bundle, content: Content) -> Checked:
         """Schema, target, and code objects against entries in both directions."""
+        from kpacktools.manifests.aot_catalog import Family
+
         found: list[Finding] = []
         stated: list[Stated] = []
         present = {entry.path for entry in bundle.files(".co", ".hsaco")}
@@ -35,12 +37,12 @@ class AotCatalogHandler(Handler):
         for entry in bundle.files(MANIFEST):
             if posixpath.basename(entry.path) != MANIFEST:
                 continue
-            document = read_manifest(bundle, content, entry.path, found, "aot_catalog.family")
-            if document is None:
+            manifest = read_typed(bundle, content, entry.path, "aot_catalog.family", Family, found)
+            if manifest is None:
                 whole = False
                 continue
-            stated.append(Stated("manifest", document["arch"], entry.path))
-            files = {local_reference(bundle, entry.path, k["co_file"], found) for k in document["kernels"]}
+            stated.append(Stated("manifest", manifest.arch, entry.path))
+            files = {local_reference(bundle, entry.path, k.co_file, found) for k in manifest.kernels}
             wanted = {path for path in files if path is not None}
             named |= wanted
             missing = sorted(posixpath.basename(path) for path in wanted - present)

@@ -146,8 +146,7 @@ def _read(bundle: Bundle, content: Content, found: list[Finding]) -> _Descriptor
         elif kind == "ukd":
             identifier = _read_kernel(bundle, content, entry.path, read, found)
         elif kind in PART_TYPES:
-            document = _read_document(bundle, content, entry.path, "part", found)
-            identifier = None if document is None else document["id"]
+            identifier = _read_part(bundle, content, entry.path, found)
         else:
             continue
         read.count += 1
@@ -200,15 +199,24 @@ def _read_kernel(
     kernel: Kernel | None = typed_manifest(content, path, KernelFile)
     if kernel is None:
         document = _read_document(bundle, content, path, "ukd", found)
-        kernel = (
-            None
-            if document is None
-            else fitted_document(document, Kernel, bundle.artifact.where(path), found)
-        )
+        if document is not None:
+            kernel = fitted_document(document, Kernel, bundle.artifact.where(path), found)
     if kernel is None:
         return None
     read.files.append(_file(path, (kernel,)))
     return kernel.id
+
+
+def _read_part(bundle: Bundle, content: Content, path: str, found: list[Finding]) -> str | None:
+    """The id of a descriptor that others refer to; None where it cannot be used."""
+    from kpacktools.manifests.hip_kernel_provider import Part, PartFile
+
+    part: Part | None = typed_manifest(content, path, PartFile)
+    if part is None:
+        document = _read_document(bundle, content, path, "part", found)
+        if document is not None:
+            part = fitted_document(document, Part, bundle.artifact.where(path), found)
+    return None if part is None else part.id
 
 
 def _checked_kernel(item: Mapping[str, Any], where: str, found: list[Finding], at: str) -> Kernel | None:

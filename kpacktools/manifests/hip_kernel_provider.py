@@ -1,4 +1,5 @@
-"""hip-kernel-provider's descriptors of kernels as types; their schemas are ``hip_kernel_provider.kdp`` and ``.ukd``."""
+"""hip-kernel-provider's descriptors as types; their schemas are ``hip_kernel_provider.kdp``, ``.ukd``
+and ``.part``."""
 
 from __future__ import annotations
 
@@ -10,7 +11,17 @@ from msgspec import UNSET, Struct, UnsetType
 
 from kpacktools.manifests.typed import Object, Sha256, Size, Text, are_digests
 
-__all__ = ["Argument", "Embedded", "Kernel", "KernelFile", "Package", "PackageFile", "Packed"]
+__all__ = [
+    "Argument",
+    "Embedded",
+    "Kernel",
+    "KernelFile",
+    "Package",
+    "PackageFile",
+    "Packed",
+    "Part",
+    "PartFile",
+]
 
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+")
 
@@ -77,6 +88,27 @@ class Package(Struct, frozen=True, gc=False):
         if len(kernels) == len(items):
             return kernels, range(len(items))
         return kernels, [index for index, item in enumerate(items) if type(item) is Kernel]
+
+
+class Part(Struct, frozen=True, gc=False):
+    """A descriptor that others refer to by its id."""
+
+    id: Text
+    version: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+
+
+class PartFile(Part, frozen=True, gc=False):
+    """``<name>.{kmd,udd,ued,uhd,umd}.json``, checked to the end."""
+
+    kernel_source: Any | UnsetType = UNSET
+    """A kernel's: what it may hold here is for the slower check to say."""
+    kernelDescriptors: Any | UnsetType = UNSET
+    """A package's."""
+
+    def __post_init__(self) -> None:
+        if self.kernel_source is not UNSET or self.kernelDescriptors is not UNSET:
+            raise ValueError("a field that the schema has to judge")
 
 
 class KernelFile(Kernel, frozen=True, gc=False):

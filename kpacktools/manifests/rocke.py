@@ -1,4 +1,4 @@
-"""rocKE's bundle manifest as a type; its schema is ``rocke.bundle``."""
+"""rocKE's bundle manifest and its sidecar as types; their schemas are ``rocke.bundle`` and ``rocke.sidecar``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from kpacktools.manifests.typed import Object, Text
+from kpacktools.manifests.typed import Object, Sha256, Size, Text, are_digests
 
-__all__ = ["Argument", "BundleManifest", "CompileSpec", "Instance"]
+__all__ = ["Argument", "BundleManifest", "CompileSpec", "Instance", "Sidecar", "SidecarArtifact"]
 
 
 class Argument(Struct, frozen=True, gc=False):
@@ -72,3 +72,28 @@ class BundleManifest(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
             for index, spec in enumerate(specs)
             if isinstance(spec, CompileSpec) and spec.minimum_llvm_flavor is not UNSET
         ]
+
+
+class SidecarArtifact(Struct, frozen=True, gc=False):
+    """The code object that a sidecar describes."""
+
+    hsaco_filename: Text
+    symbol: Text
+    hsaco_sha256: Sha256
+    hsaco_size: Size
+    """Bytes."""
+
+
+class Sidecar(Struct, frozen=True, gc=False):
+    """``<name>.sidecar.json``."""
+
+    cache_key: Text
+    artifact: SidecarArtifact
+    selection: Object
+    launch: Object
+    args_signature: tuple[Object, ...]
+    schema: Literal["rocke.aot.sidecar/v1"] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if not are_digests([self.artifact.hsaco_sha256]):
+            raise ValueError("a digest that is none")
