@@ -145,7 +145,7 @@ class Checked:
     """Kernels in the bundle; None takes the core's count (TOC entries and loose code objects)."""
     stated: tuple[Stated, ...] = ()
     expected: tuple[Expected, ...] = ()
-    """What the manifests say about single kernels."""
+    """What the manifests say about single kernels; looked at only at depth content."""
     lane: str | None = None
     """Compiler lane that the manifest declares, such as ``llvm22``."""
     lane_is_default: bool = False
