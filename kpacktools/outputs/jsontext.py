@@ -15,7 +15,7 @@ import msgspec
 
 __all__ = ["document_text", "encoded_items"]
 
-_AT_ONCE: Final = 1024
+_AT_ONCE: Final = 256
 """Items that are made before they become text."""
 
 

@@ -29,6 +29,8 @@ __all__ = ["write_members"]
 
 _BATCH_SIZE: Final = 1 << 20
 _BATCH_COUNT: Final = 128
+_QUEUED: Final = 4
+"""Batches that are packed, or wait to be, for each thread: enough to keep all of them busy."""
 
 
 def write_members(
@@ -93,7 +95,7 @@ def _append_others(layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, pro
     for writer, layout in layouts:
         for members in _batches(layout.others):
             size = sum(member.size for member in members)
-            while packing and ahead + size > AHEAD:
+            while packing and (ahead + size > AHEAD or len(packing) >= _QUEUED * crew.jobs):
                 ahead -= append_first()
             packing.append((writer, size, crew.submit(partial(writer.pack, members))))
             ahead += size
