@@ -76,11 +76,13 @@ def link_groups(tasks: Sequence[Task], jobs: int, progress: Progress) -> list[Ta
     A task that is not left is done and was looked at: its files have the sizes that were planned. The folders that
     the links go to have to be there.
 
-    Raises :class:`~kpacktools.errors.CallError` where a process was killed.
+    Raises :class:`~kpacktools.errors.CallError` where a process was killed, and :class:`OSError` where none can be had.
     """
     first, *others = _shares(tasks, jobs if _may_fork() else 1)
-    helpers = [_Helper(share) for share in others]
+    helpers: list[_Helper] = []
     try:
+        for share in others:
+            helpers.append(_Helper(share))
         left = _left(first, _link(first, progress))
         for helper in helpers:
             left += _left(helper.share, helper.result())
@@ -189,7 +191,7 @@ class _Helper:
         """Wait for the process. Raises :class:`~kpacktools.errors.CallError` where it was killed."""
         message = os.read(self._reader, _DONE.size)
         if len(message) < _DONE.size:
-            raise CallError("a process that was making hard links was killed; run again")
+            raise CallError("a process that was making hard links ended before it was done; run again")
         return _Done(*_DONE.unpack(message))
 
     def end(self) -> None:
