@@ -36,7 +36,9 @@ from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry, load_registry
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.targets import TargetTable
+from kpacktools.trees.access import Access
 from kpacktools.trees.decompress import ArchiveForm
+from kpacktools.trees.places import identity
 from kpacktools.trees.shards import Prefix, Shard
 from kpacktools.trees.shardsfile import read_shards_file
 
@@ -98,10 +100,10 @@ class Run:
 
         Raises :class:`~kpacktools.errors.CallError`.
         """
-        target = os.path.realpath(out)
+        target = identity(out)
         for item in self.inputs:
-            source = os.path.realpath(item.shard.path)
-            if target == source or target.startswith(source + os.sep):
+            source = identity(item.shard.path)
+            if target == source or target.startswith((source + os.sep, source + "/")):
                 raise CallError(f"-o {out} lies in the input {item.shard.path}: write beside it")
 
     def refused(self) -> Report | None:
@@ -125,10 +127,19 @@ def start_run(
     targets = settings.policy.targets()
     entries = () if shards_file is None else read_shards_file(shards_file, targets)
     settings.progress.start(f"scanning {counted(len(paths) + len(entries), 'input')}")
-    shards = open_inputs(paths, targets, prefix, entries=entries, any_depth=any_depth)
+    access = access_of(settings, writes=not any_depth)
+    shards = open_inputs(paths, targets, prefix, entries=entries, any_depth=any_depth, access=access)
     if not shards:
         raise CallError(f"{command}: no input is named, neither as an argument nor in --shards FILE")
     return run_over(command, shards, settings)
+
+
+def access_of(settings: Settings, *, writes: bool) -> Access:
+    """How inputs are reached; a command that writes reads all of them, whatever the depth."""
+    return Access(
+        cache=settings.cache,
+        whole=settings.depth >= Depth.CONTENT or writes,
+    )
 
 
 def run_over(command: str, shards: Sequence[Shard], settings: Settings) -> Run:
@@ -192,7 +203,7 @@ def _write_folders(
         generic=settings.policy.generic,
         primary=primary_name(options.primary, [item.shard for item in run.inputs]),
     )
-    planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions)
+    planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions, settings.cache)
     report = run.report(run.check(), planned)
     if not report.ok:
         return report

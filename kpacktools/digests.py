@@ -6,10 +6,14 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.errors import CallError
 from kpacktools.trees import Tree
+from kpacktools.trees.access import Distant, open_whole
+
+if TYPE_CHECKING:
+    from kpacktools.cache import Cache
 
 __all__ = ["digest_of", "digests_of"]
 
@@ -24,7 +28,7 @@ def digest_of(tree: Tree, path: str) -> str:
     digest = hashlib.sha256()
     buffer = memoryview(bytearray(_CHUNK))
     try:
-        with tree.open(path) as stream:
+        with open_whole(tree, path) as stream:
             while count := stream.readinto(buffer):  # type: ignore[attr-defined]
                 digest.update(buffer[:count])
     except OSError as error:
@@ -32,8 +36,11 @@ def digest_of(tree: Tree, path: str) -> str:
     return digest.hexdigest()
 
 
-def digests_of(files: Iterable[tuple[Tree, str]], executor: Executor) -> Mapping[tuple[int, str], str]:
-    """(``id`` of the tree, path) -> sha256, reading files that are hard links of one another once.
+def digests_of(
+    files: Iterable[tuple[Tree, str]], executor: Executor, cache: Cache | None = None
+) -> Mapping[tuple[int, str], str]:
+    """(``id`` of the tree, path) -> sha256, reading files that are hard links of one another once, and those not at
+    all whose stores tell them from any other and that ``cache`` knows.
 
     Raises what :func:`digest_of` raises.
     """
@@ -53,6 +60,17 @@ def digests_of(files: Iterable[tuple[Tree, str]], executor: Executor) -> Mapping
         alias[name] = first
         unique.setdefault(first, (tree, path))
     order = list(unique)
-    results = executor.map(digest_of, *zip(*(unique[name] for name in order))) if order else ()  # noqa: B905
+    results = executor.map(lambda name: _known_digest(*unique[name], cache), order)
     known = dict(zip(order, results, strict=True))
     return {name: known[first] for name, first in alias.items()}
+
+
+def _known_digest(tree: Tree, path: str, cache: Cache | None) -> str:
+    identity = tree.identity(path) if cache is not None and isinstance(tree, Distant) else None
+    if cache is None or identity is None:
+        return digest_of(tree, path)
+    known = cache.get("sha256", identity)
+    if known is None:
+        known = digest_of(tree, path).encode()
+        cache.put("sha256", identity, data=known)
+    return known.decode("ascii")

@@ -8,7 +8,7 @@ from typing import Final
 from kpacktools.errors import CallError
 from kpacktools.sizes import parse_size
 
-__all__ = ["FREE_SIZE", "max_ratio", "max_size", "too_dense", "too_large"]
+__all__ = ["FREE_SIZE", "allowed", "max_ratio", "max_size", "too_dense", "too_large"]
 
 MAX_SIZE: Final = 64 << 30
 """Bytes that one archive or wheel may unpack to; a whole ROCm release has about half of it."""
@@ -37,6 +37,11 @@ def max_ratio(default: int) -> int:
     if given and not (given.isascii() and given.isdigit() and len(given) <= 9):
         raise CallError(f"{_RATIO} {given}: expected a number such as {default}")
     return int(given) if given else default
+
+
+def allowed() -> str:
+    """The limits as text: what was found under other ones may not hold under these."""
+    return f"{max_size()} {max_ratio(0)}"
 
 
 def too_large(limit: int) -> str:

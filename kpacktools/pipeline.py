@@ -5,12 +5,11 @@ Each step is a function with plain data on both sides; :mod:`kpacktools.commands
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.generic import check_generic
@@ -26,7 +25,7 @@ from kpacktools.findings import Finding, Severity, counted, finding, sort_findin
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.lanes import check_lanes, default_lanes
 from kpacktools.planning.adoption import adopt_archives
-from kpacktools.planning.claims import OPAQUE, Claimer, bundles_of
+from kpacktools.planning.claims import OPAQUE, ClaimedArtifact, Claimer, bundles_of
 from kpacktools.planning.exceptions import Exceptions
 from kpacktools.planning.layouts import Layout
 from kpacktools.planning.merge import Look, Plan, plan_merge
@@ -37,10 +36,15 @@ from kpacktools.progress import SILENT, Progress
 from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Report
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees import Tree
+from kpacktools.trees.access import Access
 from kpacktools.trees.opening import open_shard, open_shards_below
-from kpacktools.trees.shards import Prefix, Shard
+from kpacktools.trees.places import identity, shown
+from kpacktools.trees.shards import Artifact, Prefix, Shard
 from kpacktools.trees.shardsfile import ShardEntry
 from kpacktools.trees.single import is_kpack_file, kpack_shard
+
+if TYPE_CHECKING:
+    from kpacktools.cache import Cache
 
 __all__ = ["Checks", "Requirement", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
 
@@ -59,6 +63,8 @@ class Settings:
     strict: bool = False
     jobs: int = 1
     progress: Progress = SILENT
+    cache: Cache | None = None
+    """Where results of earlier runs are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,7 @@ def open_inputs(
     *,
     entries: Sequence[ShardEntry] = (),
     any_depth: bool = False,
+    access: Access = Access(),
 ) -> tuple[Shard, ...]:
     """Open the shards that some paths and the entries of a shards file name, in the order of their names, which
     tell them apart and do not depend on the order of arguments.
@@ -118,18 +125,18 @@ def open_inputs(
     seen: dict[str, str] = {}
     shards: list[Shard] = []
     for entry in (*(ShardEntry(path) for path in paths), *entries):
-        real = os.path.realpath(entry.path)
+        real = identity(entry.path)
         if real in seen:
-            also = f" (as {seen[real]})" if seen[real] != entry.path else ""
-            raise CallError(f"{entry.path} is named twice{also}")
+            also = f" (as {shown(seen[real])})" if seen[real] != entry.path else ""
+            raise CallError(f"{shown(entry.path)} is named twice{also}")
         seen[real] = entry.path
-        if any_depth and is_kpack_file(entry.path):
-            shards.append(kpack_shard(entry.path))
+        if any_depth and is_kpack_file(entry.path, access):
+            shards.append(kpack_shard(entry.path, access))
             continue
         if any_depth and entry.name is None:
-            shards += open_shards_below(entry.path, targets, prefix)
+            shards += open_shards_below(entry.path, targets, prefix, access)
             continue
-        shard = open_shard(entry.path, targets, prefix)
+        shard = open_shard(entry.path, targets, prefix, access)
         shards.append(
             replace(
                 shard,
@@ -152,10 +159,10 @@ def primary_name(primary: str | None, shards: Sequence[Shard]) -> str | None:
     if primary is None:
         return None
     for shard in shards:
-        if primary == shard.name or os.path.realpath(primary) == os.path.realpath(shard.path):
+        if primary == shard.name or identity(shown(primary)) == identity(shard.path):
             return shard.name
     names = ", ".join(shard.name for shard in shards)
-    raise CallError(f"--primary {primary}: no such shard; the inputs are {names}")
+    raise CallError(f"--primary {shown(primary)}: no such shard; the inputs are {names}")
 
 
 def claim(
@@ -163,10 +170,12 @@ def claim(
 ) -> tuple[Input, ...]:
     """Claim every artifact of every shard."""
     claimer = Claimer(registry, targets, policy.opaque)
-    return tuple(
-        Input(shard, tuple(adopt_archives(claimer.claim(artifact), targets) for artifact in shard.artifacts))
-        for shard in shards
-    )
+
+    def claimed(artifact: Artifact) -> ClaimedArtifact:
+        found = claimer.claim(artifact)
+        return found if artifact.is_file else adopt_archives(found, targets)
+
+    return tuple(Input(shard, tuple(map(claimed, shard.artifacts))) for shard in shards)
 
 
 def unknown_targets(inputs: Iterable[Input]) -> tuple[Finding, ...]:
@@ -186,7 +195,9 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
     if has_wheels := any(claimed.is_wheel for item in inputs for claimed in item.artifacts):
         from kpacktools.checks.wheels import check_wheels  # what knows metadata takes long to import
 
-        wheels = check_wheels(inputs, settings.depth, targets, settings.jobs, settings.progress)
+        wheels = check_wheels(
+            inputs, settings.depth, targets, settings.jobs, settings.progress, settings.cache
+        )
         inputs, digests = wheels.inputs, wheels.digests
         found += wheels.findings
     bundles: list[Bundle] = []
@@ -195,7 +206,9 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
         found += item.shard.findings
         for claimed in item.artifacts:
             if claimed.artifact.is_file:
-                more, problems = check_archive(item.shard, claimed.artifact, settings.depth, targets)
+                more, problems = check_archive(
+                    item.shard, claimed.artifact, settings.depth, targets, cache=settings.cache
+                )
                 alone += more
                 found += problems
                 continue
@@ -222,7 +235,7 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
         return OPAQUE_HANDLER if bundle.handler == OPAQUE else registry.by_name(bundle.handler).handler
 
     checked, copies = check_bundles(
-        bundles, handler_of, settings.depth, targets, settings.jobs, settings.progress
+        bundles, handler_of, settings.depth, targets, settings.jobs, settings.progress, cache=settings.cache
     )
     for result in checked:
         found += result.findings
@@ -343,10 +356,11 @@ def plan(
     targets: TargetTable,
     jobs: int,
     exceptions: Exceptions = Exceptions(),
+    cache: Cache | None = None,
 ) -> Plan:
     """Plan the outputs; reads only files that several inputs offer."""
     with ThreadPoolExecutor(jobs) as executor:
-        look = Look(lambda files: digests_of(files, executor), _build_id)
+        look = Look(lambda files: digests_of(files, executor, cache), _build_id)
         return plan_merge(inputs, layout, selection, targets, look, exceptions)
 
 

@@ -15,6 +15,10 @@ from kpacktools import manifests
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
 from kpacktools.manifests import Problem
+from kpacktools.trees.places import read_file, shown
+
+MAX_SIZE = 64 << 20
+"""Bytes of a file."""
 
 __all__ = ["read_call_file", "read_toml", "read_valid", "strings"]
 
@@ -24,17 +28,16 @@ def read_call_file(option: str, path: str, schema: str) -> dict[str, Any]:
 
     Raises :class:`~kpacktools.errors.CallError`, which names the option, for whatever is wrong with it.
     """
-    return read_valid(f"{option} {path}", path, schema)
+    return read_valid(f"{option} {shown(path)}", path, schema)
 
 
 def read_valid(label: str, path: str, schema: str) -> dict[str, Any]:
-    """A file that is part of the call, valid under ``schema``; messages begin with ``label``.
+    """A file or URL that is part of the call, valid under ``schema``; messages begin with ``label``.
 
     Raises :class:`~kpacktools.errors.CallError` for whatever is wrong with it.
     """
     try:
-        with open(path, "rb") as stream:
-            data: dict[str, Any] = tomllib.load(stream)
+        data: dict[str, Any] = tomllib.loads(read_file(path, MAX_SIZE).decode("utf-8"))
     except OSError as error:
         raise CallError(f"{label}: {error.strerror}") from error
     except ValueError as error:  # of TOML's syntax, of UTF-8, and of integers with more than 4,300 digits
@@ -56,10 +59,10 @@ def read_toml(path: str, schema: str, name: str) -> tuple[dict[str, Any] | None,
     Raises :class:`~kpacktools.errors.CallError` where the file cannot be read.
     """
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read()
+        raw = read_file(path, MAX_SIZE)
     except OSError as error:
         raise CallError(f"{path}: {error.strerror}") from error
+    path = shown(path)
     try:
         data: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
     except ValueError as error:  # as above

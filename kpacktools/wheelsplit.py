@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.parser import BytesParser
@@ -20,7 +19,7 @@ from typing import Final
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from kpacktools import codeobject
-from kpacktools.commands import run_over
+from kpacktools.commands import access_of, run_over
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.outputs.members import Member
@@ -36,6 +35,7 @@ from kpacktools.planning.selection import Input, Selection
 from kpacktools.reports.model import Report
 from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
 from kpacktools.trees import is_file
+from kpacktools.trees.places import place_of
 from kpacktools.trees.shards import Artifact, Shard
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.wheel import WheelTree, open_wheel
@@ -81,7 +81,8 @@ def split_wheel(
 
     Raises :class:`~kpacktools.errors.CallError`.
     """
-    wheel, findings = _open(source)
+    wheel, findings = _open(source, settings)
+    source = wheel.path
     artifact = Artifact(wheel.name, "wheel", GENERIC, (".",), wheel.tree, mount="./")
     shard = Shard(wheel.name, source, (artifact,), frozenset(), findings=findings)
     run = run_over("wheel", [shard], settings)
@@ -108,11 +109,12 @@ def split_wheel(
     return finish(run, dist, wheels, report, checks, selected)
 
 
-def _open(path: str) -> tuple[_Source, tuple[Finding, ...]]:
-    opened = open_wheel(path, Spool())
+def _open(path: str, settings: Settings) -> tuple[_Source, tuple[Finding, ...]]:
+    places, path = place_of(path, access_of(settings, writes=True))
+    opened = open_wheel(path, Spool(), places.source(path), settings.cache)
     tree = opened.tree
     try:
-        name, version, build, _ = parse_wheel_filename(os.path.basename(path))
+        name, version, build, _ = parse_wheel_filename(places.name(path))
     except InvalidWheelFilename as error:
         raise CallError(f"{path}: {error}") from None
     own = {member: _read(tree, member) for member in tree.members if ".dist-info/" in member}

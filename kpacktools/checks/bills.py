@@ -150,7 +150,7 @@ def _read(tree: WheelTree, entry: Entry) -> _Bill:
     if entry.size > MAX_BILL:
         raise ValueError(f"it has {entry.size:,} bytes")
     try:
-        return _DECODER.decode(b"".join(tree.blocks(entry.path)))
+        return _DECODER.decode(tree.content(entry.path))
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
     except RecursionError:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
 from kpacktools.checks.kernels import KNOWN_TYPES, LOOSE, Kernels, archive_finding
+from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.hookspecs import Bundle, Checked, Depth, Handler, Stated
 from kpacktools.kpack import KpackError, Toc, read_toc
@@ -22,6 +23,10 @@ from kpacktools.kpack.reader import stored_count
 from kpacktools.lanes import BundleLane, LaneTable, default_lanes, effective_lanes
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees import Entry, is_file, read_start
+from kpacktools.trees.access import hold
+
+if TYPE_CHECKING:
+    from kpacktools.checks.reuse import Reuse
 
 __all__ = ["CheckedBundle", "Examined", "KpackSummary", "conclude", "examine"]
 
@@ -78,6 +83,15 @@ class Examined:
     checked: Checked
     tocs: Mapping[str, Toc]
     findings: tuple[Finding, ...]
+    known: Mapping[str, Kernels] = field(default_factory=dict)
+    """What earlier runs found: an archive's tree path, or ``ALL_LOOSE``, -> what reading its kernels brought."""
+    held: tuple[object, ...] = ()
+    """Keeps archives at hand that lie far away, for those who read their kernels."""
+
+    @property
+    def unread(self) -> Mapping[str, Toc]:
+        """The tables of contents of the archives whose kernels are not known yet."""
+        return {path: toc for path, toc in self.tocs.items() if path not in self.known}
 
 
 class _Content:
@@ -162,8 +176,12 @@ def _unzipped(data: bytes) -> bytes:
     return out
 
 
-def examine(bundle: Bundle, handler: Handler, depth: Depth, targets: TargetTable) -> Examined:
+def examine(
+    bundle: Bundle, handler: Handler, depth: Depth, targets: TargetTable, reuse: Reuse | None = None
+) -> Examined:
     """Read a bundle's tables of contents and let its handler check its manifests.
+
+    At depth content, look up with ``reuse`` what is known of its kernels, and fetch the archives of which nothing is.
 
     Reads only the bundle's own files; safe to call from any thread.
     """
@@ -190,7 +208,13 @@ def examine(bundle: Bundle, handler: Handler, depth: Depth, targets: TargetTable
                 "remove it, or find out why the build left it empty",
             )
         )
-    return Examined(bundle, checked, tocs, tuple(found))
+    examined = Examined(bundle, checked, tocs, tuple(found))
+    if depth < Depth.CONTENT:
+        return examined
+    if reuse is not None:
+        examined = replace(examined, known=reuse.recall(bundle, tocs, checked.expected))
+    wanted = [path for path, toc in examined.unread.items() if toc.kernels]
+    return replace(examined, held=tuple(hold(bundle.artifact.tree, path) for path in wanted))
 
 
 def conclude(examined: Examined, kernels: Kernels | None, *, keep_keys: bool) -> CheckedBundle:
@@ -227,6 +251,8 @@ def conclude(examined: Examined, kernels: Kernels | None, *, keep_keys: bool) ->
 def _ask(handler: Handler, bundle: Bundle, content: _Content) -> Checked:
     try:
         return handler.check(bundle, content)
+    except CallError:
+        raise  # a store that does not answer is not the handler's fault
     except Exception as error:  # noqa: BLE001 - a handler may be foreign code; its bundle must not pass unchecked
         message = " ".join(f"{type(error).__name__}: {error}".split())
         return Checked(

@@ -10,6 +10,7 @@ from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Depth
 from kpacktools.planning.claims import ClaimedArtifact
 from kpacktools.trees import Entry, is_file, read_start
+from kpacktools.trees.access import each
 
 __all__ = ["check_generic"]
 
@@ -27,25 +28,31 @@ def check_generic(claimed: ClaimedArtifact, depth: Depth) -> Iterator[Finding]:
     """
     artifact = claimed.artifact
     reported: set[str] = set()
-    for folder, entries in artifact.tree.folders.items():
-        for entry in claimed.generic(folder, entries):
-            if not is_file(entry):
-                continue
-            kind, built_for = _look(claimed, entry, depth)
-            if kind is None:
-                continue
-            root = claimed.named.get(folder)
-            if root is None:
-                yield _in_generic(claimed, folder, entry, kind, built_for)
-            elif root not in reported:
-                reported.add(root)
-                yield finding(
-                    "unclaimed-target-content",
-                    artifact.where(root),
-                    f"is named like a target and holds {_NOUNS[kind]} ({entry.path[len(root) + 1 :]}), and no "
-                    "handler claims it",
-                    "install the engine's plugin, or move it under arch_content/<engine>/<target>/",
-                )
+    files = (
+        (folder, entry)
+        for folder, entries in artifact.tree.folders.items()
+        for entry in claimed.generic(folder, entries)
+        if is_file(entry)
+    )
+
+    def look(item: tuple[str, Entry]) -> tuple[str, Entry, str | None, str | None]:
+        return (*item, *_look(claimed, item[1], depth))
+
+    for folder, entry, kind, built_for in each(artifact.tree, look, files):
+        if kind is None:
+            continue
+        root = claimed.named.get(folder)
+        if root is None:
+            yield _in_generic(claimed, folder, entry, kind, built_for)
+        elif root not in reported:
+            reported.add(root)
+            yield finding(
+                "unclaimed-target-content",
+                artifact.where(root),
+                f"is named like a target and holds {_NOUNS[kind]} ({entry.path[len(root) + 1 :]}), and no "
+                "handler claims it",
+                "install the engine's plugin, or move it under arch_content/<engine>/<target>/",
+            )
 
 
 def _look(claimed: ClaimedArtifact, entry: Entry, depth: Depth) -> tuple[str | None, str | None]:

@@ -20,6 +20,7 @@ from kpacktools.hookspecs import Bundle, Expected
 from kpacktools.kpack import Kernel, KpackError, Toc, TocEntry
 from kpacktools.targets import TargetId, TargetKey, TargetTable, UnknownTargetError
 from kpacktools.trees import Entry, is_file
+from kpacktools.trees.access import open_whole
 
 if TYPE_CHECKING:
     from kpacktools.kpack.reader import KpackReader
@@ -99,7 +100,7 @@ def chunks_of(bundle: Bundle, tocs: Mapping[str, Toc], expected: Iterable[Expect
         toc = tocs.get(entry.path)
         if toc is None:
             continue
-        with bundle.artifact.tree.open(entry.path) as stream:
+        with open_whole(bundle.artifact.tree, entry.path) as stream:
             frames = frame_index(stream, toc)
         for group, size in _grouped(toc.in_blob_order(), lambda item: item.kernel.original_size):
             yield Chunk(bundle, by_kernel, size, archive=entry, toc=toc, frames=frames, kernels=group)
@@ -140,7 +141,7 @@ def read_chunk(chunk: Chunk, targets: TargetTable, collect: Collector | None = N
     previous: tuple[int, int] | None = None
     digest = b""
     try:
-        with chunk.bundle.artifact.tree.open(archive) as stream:
+        with open_whole(chunk.bundle.artifact.tree, archive) as stream:
             reader = KpackReader(stream, chunk.archive.size, chunk.toc, chunk.frames)
             for key, target, kernel in chunk.kernels:
                 result.count += 1
@@ -218,7 +219,7 @@ def _read_loose(chunk: Chunk, entry: Entry, run: _Run, collect: Collector | None
     place = _Place(bundle.artifact.where(entry.path), None, bundle.key.name, bundle.key)
     run.result.count += 1
     try:
-        with bundle.artifact.tree.open(entry.path) as stream:
+        with open_whole(bundle.artifact.tree, entry.path) as stream:
             digest = _read_pieces(_pieces(stream), place, chunk.expected.get((entry.path, None), ()), run)
     except OSError as error:
         run.result.findings.append(

@@ -19,6 +19,7 @@ from kpacktools.planning.layouts import below_prefix
 from kpacktools.planning.selection import Input
 from kpacktools.targets import TargetTable
 from kpacktools.trees import Entry, is_file, names_in
+from kpacktools.trees.access import each
 from kpacktools.trees.shards import Artifact
 
 if TYPE_CHECKING:  # imported where a file may be a host's: many runs have none
@@ -85,9 +86,12 @@ def find_hosts(claimed: ClaimedArtifact) -> Iterator[HostFile]:
     Raises :class:`~kpacktools.errors.CallError` when a file cannot be read.
     """
     artifact = claimed.artifact
+    tree = artifact.tree
+    if claimed.is_wheel and getattr(tree, "is_partial", False):
+        return  # libraries of a wheel that is far away are looked into where all of it is read
     maybe = [
         entry
-        for entries in artifact.tree.folders.values()
+        for entries in tree.folders.values()
         if _may_hold_hosts(entries)
         for entry in filter(_may_be_host, entries)
         if is_file(entry)
@@ -96,11 +100,13 @@ def find_hosts(claimed: ClaimedArtifact) -> Iterator[HostFile]:
         return
     from kpacktools.hostfile import read_host
 
-    for entry in maybe:
+    def look(entry: Entry) -> tuple[Entry, HostBinary | None]:
         try:
-            binary = read_host(artifact.tree, entry.path)
+            return entry, read_host(tree, entry.path)
         except OSError as error:
             raise CallError(f"cannot read {artifact.where(entry.path)}: {error.strerror}") from error
+
+    for entry, binary in each(tree, look, maybe):
         if binary is not None and (binary.markers or binary.fat or binary.problems):
             path = below_prefix(artifact, entry.path)
             yield HostFile(artifact.where(entry.path), path, binary, artifact.component == "wheel")

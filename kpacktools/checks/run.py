@@ -11,13 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kpacktools.checks.bundles import CheckedBundle, Examined, conclude, examine
-from kpacktools.checks.kernels import Collector, Kernels, chunks_of, read_chunk
+from kpacktools.checks.kernels import Chunk, Collector, Kernels, chunks_of, read_chunk
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.progress import Progress
 from kpacktools.targets import TargetTable
+
+if TYPE_CHECKING:
+    from kpacktools.cache import Cache
+    from kpacktools.checks.reuse import Reuse
 
 __all__ = ["check_bundles"]
 
@@ -33,6 +37,8 @@ class _Open:
     waiting: int = 0
     """Chunks that are not done yet."""
     kernels: Kernels = field(default_factory=Kernels)
+    parts: dict[str, Kernels] = field(default_factory=dict)
+    """By archive, and for the loose code objects: what was read in this run."""
 
 
 def check_bundles(
@@ -43,18 +49,25 @@ def check_bundles(
     jobs: int,
     progress: Progress,
     collect: Collector | None = None,
+    cache: Cache | None = None,
 ) -> tuple[tuple[CheckedBundle, ...], Counter[tuple[bytes, int]]]:
     """Check bundles as deep as asked.
 
     Returns them in the order given, and how often each kernel, as (sha256, bytes), occurs among all of them: empty
-    unless the depth is content. Only then is ``collect`` told of kernels, in place of counting them.
+    unless the depth is content. Only then is ``collect`` told of kernels, in place of counting them, and ``cache``
+    asked what is known of them.
     """
     keys = Counter(base for base, _ in {(b.key.base, b.key.name) for b in bundles})
     results: dict[int, CheckedBundle] = {}
     copies: Counter[tuple[bytes, int]] = Counter()
     order = sorted(range(len(bundles)), key=lambda i: -bundles[i].size)
 
+    reuse = _reuse(cache, targets, collect)
+    collector = collect if reuse is None else reuse.collect
+
     def finish(item: _Open) -> None:
+        if reuse is not None:
+            item.kernels.digests += reuse.keep(item.examined.bundle, item.examined.tocs, item.parts)
         kernels = item.kernels if depth >= Depth.CONTENT else None
         bundle = item.examined.bundle
         results[item.index] = conclude(item.examined, kernels, keep_keys=keys[bundle.key.base] > 1)
@@ -64,7 +77,7 @@ def check_bundles(
     with ThreadPoolExecutor(jobs) as executor:
         examining: dict[Future[Examined], int] = {}
         reading: dict[Future[Kernels], _Open] = {}
-        sizes: dict[Future[Kernels], int] = {}
+        chunks: dict[Future[Kernels], Chunk] = {}
         upcoming = iter(order)
         open_bundles = 0
         while True:
@@ -73,7 +86,7 @@ def check_bundles(
                 if index is None:
                     break
                 bundle = bundles[index]
-                examining[executor.submit(examine, bundle, handler_of(bundle), depth, targets)] = index
+                examining[executor.submit(examine, bundle, handler_of(bundle), depth, targets, reuse)] = index
                 open_bundles += 1
             if not (examining or reading):
                 break
@@ -84,17 +97,37 @@ def check_bundles(
                     examined = future.result()
                     item = _Open(examining.pop(future), examined)
                     if depth >= Depth.CONTENT:
-                        for chunk in chunks_of(examined.bundle, examined.tocs, examined.checked.expected):
-                            task = executor.submit(read_chunk, chunk, targets, collect)
+                        for known in examined.known.values():
+                            item.kernels.add(known)
+                        for chunk in chunks_of(examined.bundle, examined.unread, examined.checked.expected):
+                            if _part_of(chunk) in examined.known:
+                                continue
+                            task = executor.submit(read_chunk, chunk, targets, collector)
                             reading[task] = item
-                            sizes[task] = chunk.size
+                            chunks[task] = chunk
                             item.waiting += 1
                 else:
                     item = reading.pop(future)
+                    chunk = chunks.pop(future)
                     item.kernels.add(future.result())
+                    if reuse is not None:
+                        item.parts.setdefault(_part_of(chunk), Kernels()).add(future.result())
                     item.waiting -= 1
-                    progress.advance(size=sizes.pop(future))
+                    progress.advance(size=chunk.size)
                 if item.waiting == 0:
                     finish(item)
                     open_bundles -= 1
     return tuple(results[i] for i in range(len(bundles))), copies
+
+
+def _reuse(cache: Cache | None, targets: TargetTable, collect: Collector | None) -> Reuse | None:
+    if cache is None:
+        return None
+    from kpacktools.checks.reuse import Reuse  # most runs have no cache
+
+    return Reuse(cache, targets, collect)
+
+
+def _part_of(chunk: Chunk) -> str:
+    """What a chunk is part of, as results are kept: an archive, or all loose code objects of a bundle."""
+    return "" if chunk.archive is None else chunk.archive.path

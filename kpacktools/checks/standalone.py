@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kpacktools.checks.bundles import CheckedBundle, Examined, conclude
 from kpacktools.checks.kernels import Collector, Kernels, archive_finding, chunks_of, read_chunk
@@ -11,7 +12,11 @@ from kpacktools.hookspecs import Bundle, Checked, Depth
 from kpacktools.kpack import KpackError, Toc, read_toc
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.trees import Entry
+from kpacktools.trees.access import hold
 from kpacktools.trees.shards import Artifact, Shard
+
+if TYPE_CHECKING:
+    from kpacktools.cache import Cache
 
 __all__ = ["check_archive"]
 
@@ -24,6 +29,7 @@ def check_archive(
     depth: Depth,
     targets: TargetTable,
     collect: Collector | None = None,
+    cache: Cache | None = None,
 ) -> tuple[list[CheckedBundle], list[Finding]]:
     """The bundles of one archive file, by target, and what is wrong with it.
 
@@ -42,16 +48,28 @@ def check_archive(
         _unknown(where, target, targets) for target in sorted(toc.targets()) if not _known(target, targets)
     ]
     bundles = []
+    reuse = None
+    if cache is not None:
+        from kpacktools.checks.reuse import Reuse  # most runs have no cache
+
+        reuse = Reuse(cache, targets, collect)
+    held = hold(artifact.tree, entry.path) if depth >= Depth.CONTENT else None
     for bundle, part in _parts(shard, artifact, entry, toc, targets):
         examined = Examined(bundle, Checked(kernels=part.count()), {entry.path: part}, ())
         kernels = None
         if depth >= Depth.CONTENT:
-            kernels = Kernels()
-            for chunk in chunks_of(bundle, {entry.path: part}, ()):
-                kernels.add(read_chunk(chunk, targets, collect))
+            known = {} if reuse is None else reuse.recall(bundle, {entry.path: part}, ())
+            kernels = known.get(entry.path) or Kernels()
+            if not known:
+                collector = collect if reuse is None else reuse.collect
+                for chunk in chunks_of(bundle, {entry.path: part}, ()):
+                    kernels.add(read_chunk(chunk, targets, collector))
+                if reuse is not None:
+                    kernels.digests += reuse.keep(bundle, {entry.path: part}, {entry.path: kernels})
         result = conclude(examined, kernels, keep_keys=False)
         found += result.findings
         bundles.append(result)
+    del held
     return bundles, found
 
 

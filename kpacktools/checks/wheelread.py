@@ -25,6 +25,7 @@ from packaging.version import InvalidVersion, Version
 from kpacktools.checks.references import some
 from kpacktools.findings import Finding, finding
 from kpacktools.planning.claims import ClaimedArtifact
+from kpacktools.trees.places import basename
 from kpacktools.trees.wheel import VARIANT_LABEL, WHEEL_SUFFIX, WheelTree, distribution_of
 
 __all__ = [
@@ -144,7 +145,7 @@ def read_wheel(claimed: ClaimedArtifact, tree: WheelTree, found: list[Finding]) 
 
 
 def _file_name(path: str, found: list[Finding]) -> FileName | None:
-    base = os.path.basename(path)
+    base = basename(path)
     try:
         distribution, version, build, tags = parse_wheel_filename(_without_label(base))
     except ValueError as error:
@@ -210,7 +211,7 @@ def _own_file(tree: WheelTree, dist_info: str, name: str, limit: int, found: lis
         )
         return None
     try:
-        return b"".join(tree.blocks(path))
+        return tree.content(path)
     except OSError as error:
         found.append(damaged(tree, path, str(error.strerror)))
         return None

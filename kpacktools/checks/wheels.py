@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from packaging.metadata import InvalidMetadata, Metadata, RawMetadata
 from packaging.tags import parse_tag
@@ -47,6 +47,9 @@ from kpacktools.progress import SILENT, Progress
 from kpacktools.targets import GENERIC, TargetKey, TargetTable, UnknownTargetError
 from kpacktools.trees import Entry
 from kpacktools.trees.wheel import WheelTree
+
+if TYPE_CHECKING:
+    from kpacktools.cache import Cache
 
 __all__ = ["CheckedWheels", "check_wheels"]
 
@@ -79,6 +82,7 @@ def check_wheels(
     targets: TargetTable,
     jobs: int = 1,
     progress: Progress = SILENT,
+    cache: Cache | None = None,
 ) -> CheckedWheels:
     """Check every wheel among the inputs on its own, and all of them together, on ``jobs`` threads.
 
@@ -103,7 +107,7 @@ def check_wheels(
     digests: dict[tuple[str, str], str] = {}
     with ThreadPoolExecutor(jobs) as executor:
         for wheel in wheels:
-            looks = _look_at_members(wheel, depth, executor, progress)
+            looks = _known_looks(wheel, depth, executor, progress, cache)
             found += _check_wheel(wheel, looks, depth, targets)
             whole[id(wheel.claimed)] = _without_damaged(wheel, looks)
             digests.update(_device_digests(wheel, looks))
@@ -111,7 +115,8 @@ def check_wheels(
         found += shared_files(wheels)
         found += version_skews(wheels)
     if depth >= Depth.TOC:
-        found += unresolved(wheels, whole)
+        # Libraries of a wheel that is far away are looked into where all of it is read.
+        found += unresolved([wheel for wheel in wheels if not wheel.tree.is_partial], whole)
     checked = tuple(
         replace(item, artifacts=tuple(whole.get(id(claimed), claimed) for claimed in item.artifacts))
         for item in inputs
@@ -145,6 +150,25 @@ class _Look(NamedTuple):
     """Base64 by the algorithm that RECORD uses for it; None where it was not read whole."""
     fault: str = ""
     """Why it cannot be read."""
+
+
+def _known_looks(
+    wheel: Wheel, depth: Depth, executor: ThreadPoolExecutor, progress: Progress, cache: Cache | None
+) -> dict[str, _Look]:
+    """What members are, by an earlier run where the wheel is known to be the same."""
+    if wheel.tree.is_partial and depth == Depth.TOC:
+        # Reading members would fetch most of the wheel: they are what their names say, until depth content.
+        return {path: _Look(_kind_by_name(path)) for path in wheel.tree.members}
+    identity = wheel.tree.source_identity
+    if cache is None or identity is None or depth < Depth.TOC:
+        return _look_at_members(wheel, depth, executor, progress)
+    known: dict[str, _Look] | None = cache.get_value("looks", dict[str, _Look], identity, depth.name)
+    if known is not None and known.keys() == wheel.tree.members.keys():
+        return {path: known[path] for path in wheel.tree.members}
+    looks = _look_at_members(wheel, depth, executor, progress)
+    if not any(look.fault for look in looks.values()):
+        cache.put_value("looks", looks, identity, depth.name)
+    return looks
 
 
 def _look_at_members(

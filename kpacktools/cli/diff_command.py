@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-from kpacktools.cli.options import default_jobs
+from kpacktools.cli.options import cache_option, default_jobs, opened_cache
 from kpacktools.diffing.model import Difference
 from kpacktools.diffing.run import diff
 from kpacktools.findings import errors
@@ -56,6 +56,7 @@ Examples:
     metavar="N",
     help="Threads.  [default: the processors that this process may use]",
 )
+@cache_option
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and the verdict only.")
 @click.option("-v", "--verbose", is_flag=True, help="Name every kernel, also where there are many.")
 def command(
@@ -67,6 +68,7 @@ def command(
     output: str | None,
     policy: str | None,
     jobs: int | None,
+    cache: str | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -80,6 +82,7 @@ def command(
         policy=load_policy(policy),
         jobs=jobs or default_jobs(),
         progress=progress_for(sys.stderr, quiet=quiet),
+        cache=opened_cache(cache),
     )
     difference = diff(old, new, settings)
     settings.progress.stop()

@@ -17,6 +17,7 @@ from kpacktools.findings import Finding, counted, finding
 from kpacktools.kpack import KpackError, Toc, read_toc
 from kpacktools.kpack.reader import KpackReader, verify
 from kpacktools.reports.text import human_size
+from kpacktools.trees.places import Places, place_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,6 +29,7 @@ class _Archive:
     toc: Toc | None
     digests: dict[tuple[str, str], str]
     findings: list[Finding]
+    places: Places
 
 
 def _format_option(function: F) -> F:
@@ -94,7 +96,7 @@ def _extract(
     archive: _Archive, root: str, keys: tuple[str, ...], targets: tuple[str, ...], written: dict[str, str]
 ) -> Iterator[tuple[str, Finding | None]]:
     assert archive.toc is not None
-    with _stream(archive.path) as stream:
+    with _stream(archive.places, archive.path, whole=True) as stream:
         reader = KpackReader(stream, archive.size, archive.toc)
         for key, target, kernel in archive.toc.in_blob_order():
             if (keys and key not in keys) or (targets and target not in targets):
@@ -127,19 +129,20 @@ def _place(key: str, target: str, kind: str) -> str | None:
     return "/".join(parts) + (f".{kind}" if re.fullmatch(r"[a-z]+", kind) else ".bin")
 
 
-def _stream(path: str) -> Any:
+def _stream(places: Places, path: str, *, whole: bool = False) -> Any:
     try:
-        return open(path, "rb")
+        return places.source(path, partial=not whole).open()
     except OSError as error:
         raise CallError(f"{path}: {error.strerror}") from error
 
 
 def _open(path: str) -> _Archive:
-    if not os.path.isfile(path):
-        raise CallError(f"{path}: " + ("not a file" if os.path.exists(path) else "no such file"))
-    with _stream(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        archive = _Archive(path, size, None, {}, [])
+    places, path = place_of(path)
+    if not places.is_file(path):
+        raise CallError(f"{path}: " + ("not a file" if places.exists(path) else "no such file"))
+    with _stream(places, path) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        archive = _Archive(path, size, None, {}, [], places)
         try:
             archive.toc = read_toc(stream, size)
         except (KpackError, OSError) as error:
@@ -150,7 +153,7 @@ def _open(path: str) -> _Archive:
 def _verified(archive: _Archive) -> _Archive:
     if archive.toc is None:
         return archive
-    with _stream(archive.path) as stream:
+    with _stream(archive.places, archive.path, whole=True) as stream:
         try:
             for kernel in verify(KpackReader(stream, archive.size, archive.toc)):
                 if isinstance(kernel.result, KpackError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,9 +17,14 @@ from kpacktools.policy import load_policy
 from kpacktools.reports.model import Report
 from kpacktools.trees.shards import Prefix
 
+if TYPE_CHECKING:
+    from kpacktools.cache import Cache
+
 __all__ = [
+    "cache_option",
     "default_jobs",
     "emit",
+    "opened_cache",
     "prefix_from",
     "prefix_options",
     "run_options",
@@ -27,6 +32,13 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+cache_option = click.option(
+    "--cache",
+    metavar="DIR",
+    help="Keep what is found out about files in DIR, and read known ones no more than needed.",
+)
 
 
 def run_options(
@@ -56,6 +68,7 @@ def run_options(
         ),
     ]
     if default_depth is not None:
+        options.append(cache_option)
         options.insert(
             0,
             click.option(
@@ -117,13 +130,35 @@ def settings_from(options: dict[str, Any]) -> Settings:
 
     options["shown"] = {name: options.pop(name) for name in ("form", "quiet", "verbose")}
     depth = options.pop("depth", "toc")
+    folder = options.pop("cache", None)
     return Settings(
         depth=Depth[depth.upper()],
         policy=load_policy(options.pop("policy")),
         strict=options.pop("strict"),
         jobs=options.pop("jobs") or default_jobs(),
         progress=progress_for(sys.stderr, quiet=options["shown"]["quiet"]),
+        cache=opened_cache(folder),
     )
+
+
+def opened_cache(folder: str | None) -> Cache | None:
+    """The cache of ``--cache``. Raises :class:`~kpacktools.errors.CallError` for a folder that is unusable."""
+    if folder is None:
+        return None
+    from kpacktools.cache import Cache
+
+    return Cache(folder)
+
+
+def _show_transfers() -> None:
+    """What was transferred from and to stores, on stderr; nothing where no URL was opened."""
+    module = sys.modules.get("kpacktools.remote.store")
+    for store in () if module is None else module.open_stores():
+        click.echo(
+            f"{store.root or 'https://'}: {store.bytes_read:,} bytes read in {store.reads:,} requests, "
+            f"{store.bytes_written:,} written",
+            err=True,
+        )
 
 
 def default_jobs() -> int:
@@ -145,6 +180,8 @@ def default_jobs() -> int:
 def emit(report: Report, shown: dict[str, Any], settings: Settings, output: str | None = None) -> int:
     """Print a report and return the exit status."""
     settings.progress.stop()
+    if shown["verbose"]:
+        _show_transfers()
     if shown["form"] == "json":
         from kpacktools.reports.jsonreport import as_json
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from kpacktools.descriptors.checking import Applied, apply_descriptor, check_capture, starved_components
@@ -16,6 +15,7 @@ from kpacktools.pipeline import Settings, conclude
 from kpacktools.planning.merge import Counts
 from kpacktools.reports.model import Report
 from kpacktools.trees.opening import open_shard
+from kpacktools.trees.places import identity, place_of, shown
 
 __all__ = ["check", "read_all"]
 
@@ -68,12 +68,12 @@ def _open(
     staged = of_artifacts(tree, shard.artifacts)
     if read and described.isdisjoint(staged):
         raise CallError(
-            f"{tree} holds artifact directories of {', '.join(staged)}; the descriptors are those of "
+            f"{shown(tree)} holds artifact directories of {', '.join(staged)}; the descriptors are those of "
             f"{', '.join(sorted(described))}"
         )
     undescribed = sorted(staged.keys() - described)
     notes = [
-        f"{tree} holds artifact directories of {name}, which none of the descriptors describes"
+        f"{shown(tree)} holds artifact directories of {name}, which none of the descriptors describes"
         for name in undescribed
     ]
     return staged, shard.findings, notes
@@ -87,10 +87,11 @@ def read_all(paths: Sequence[str], mapped: Mapping[str, str]) -> tuple[list[Desc
     """
     wanted: dict[tuple[str, str | None], str] = {}
     for path in paths:
-        if not os.path.lexists(path):
-            raise CallError(f"{path}: no such file or folder")
-        if not os.path.isdir(path):
-            real = os.path.realpath(path)
+        places, where = place_of(path)
+        if not places.exists(where):
+            raise CallError(f"{where}: no such file or folder")
+        if not places.is_folder(where):
+            real = identity(path)
             wanted[real, mapped.get(real) or name_of(path)] = path
             continue
         found = find_descriptors(path, mapped)
@@ -98,7 +99,7 @@ def read_all(paths: Sequence[str], mapped: Mapping[str, str]) -> tuple[list[Desc
             raise CallError(f"{path} holds no descriptor, artifact-NAME.toml")
         for file in found.files:
             for artifact in found.artifacts[file] or (None,):
-                wanted[os.path.realpath(file), artifact] = file
+                wanted[identity(file), artifact] = file
     descriptors: list[Descriptor] = []
     findings: list[Finding] = []
     for (_, artifact), file in wanted.items():

@@ -14,6 +14,7 @@ from typing import Final
 
 from kpacktools.descriptors.model import ARTIFACT_NAME, name_of
 from kpacktools.errors import CallError
+from kpacktools.remote import urls
 
 __all__ = ["Found", "Provided", "find_descriptors", "parse_map", "provided_artifacts"]
 
@@ -76,6 +77,12 @@ def find_descriptors(folder: str, mapped: Mapping[str, str]) -> Found:
 
     Raises :class:`~kpacktools.errors.CallError` where the folder is none.
     """
+    local = urls.local_path(folder)
+    if local is None and urls.is_url(folder):
+        raise CallError(
+            f"{urls.shown(folder)}: descriptors are searched for in folders of this machine; name each, or copy them"
+        )
+    folder = local or folder
     if not os.path.isdir(folder):
         raise CallError(f"{folder}: expected a folder with descriptors, artifact-NAME.toml")
     files: list[str] = []

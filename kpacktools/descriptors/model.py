@@ -19,7 +19,6 @@ Source of the format: ROCm/TheRock, ``docs/development/artifacts.md`` and ``arti
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from typing import Any, Final
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.tomlfile import read_toml, strings
+from kpacktools.trees.places import basename, shown
 
 __all__ = [
     "ARTIFACT_NAME",
@@ -152,7 +152,7 @@ def name_of(path: str) -> str | None:
     >>> name_of("ml-libs/artifact-miopen.toml"), name_of("base/artifact.toml")
     ('miopen', None)
     """
-    match = _FILE_NAME.fullmatch(os.path.basename(path))
+    match = _FILE_NAME.fullmatch(basename(path))
     return match["name"] if match else None
 
 
@@ -173,7 +173,7 @@ def read_descriptor(path: str, artifact: str | None = None) -> tuple[Descriptor 
     data, findings = read_toml(path, "descriptor", "descriptor-invalid")
     if data is None:
         return None, findings
-    descriptor, more = parse_descriptor(data, name, path)
+    descriptor, more = parse_descriptor(data, name, shown(path))
     return descriptor, findings + more
 
 

@@ -6,14 +6,13 @@ build tree, all of an artifact's components together, or in artifact directories
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kpacktools.errors import CallError
 from kpacktools.trees import Tree
-from kpacktools.trees.directory import scan_directory
 from kpacktools.trees.names import MANIFEST_NAME
+from kpacktools.trees.places import place_of
 from kpacktools.trees.shards import Artifact
 
 __all__ = ["Staged", "holds_artifacts", "of_artifacts", "of_build_tree"]
@@ -44,20 +43,18 @@ def holds_artifacts(path: str) -> bool:
 
     Raises :class:`~kpacktools.errors.CallError` for a path that is not there or cannot be listed.
     """
-    if not os.path.lexists(path):
+    places, path = place_of(path)
+    if not places.exists(path):
         raise CallError(f"{path}: no such file or folder")
-    if not os.path.isdir(path):
+    if not places.is_folder(path):
         if path.endswith(_ARCHIVES):
             return True
         raise CallError(f"{path}: expected a build tree, an artifact directory or a folder of them")
-    if os.path.isfile(os.path.join(path, MANIFEST_NAME)):
+    if places.is_file(places.join(path, MANIFEST_NAME)):
         return True
-    try:
-        names = os.listdir(path)
-    except OSError as error:
-        raise CallError(f"cannot list {path}: {error.strerror}") from error
     return any(
-        name.endswith(_ARCHIVES) or os.path.isfile(os.path.join(path, name, MANIFEST_NAME)) for name in names
+        child.name.endswith(_ARCHIVES) or places.is_file(places.join(child.path, MANIFEST_NAME))
+        for child in places.children(path)
     )
 
 
@@ -67,10 +64,11 @@ def of_build_tree(path: str, stages: Iterable[str]) -> Staged:
     Raises :class:`~kpacktools.errors.CallError` when a folder cannot be listed.
     """
     found = {}
+    places, path = place_of(path)
     for stage in sorted(set(stages)):
-        folder = os.path.join(path, stage)
-        if os.path.isdir(folder):
-            found[stage] = tuple(sorted(_paths(scan_directory(folder))))
+        folder = places.join(path, stage)
+        if places.is_folder(folder):
+            found[stage] = tuple(sorted(_paths(places.tree(folder))))
     return Staged(path, found)
 
 

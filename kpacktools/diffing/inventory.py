@@ -19,6 +19,7 @@ from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.pipeline import OPAQUE_HANDLER, Checks, Settings
 from kpacktools.planning.claims import OPAQUE, bundles_of
 from kpacktools.trees import is_file
+from kpacktools.trees.places import shown
 from kpacktools.trees.shards import Prefix
 
 __all__ = ["Holding", "Inventory", "take_inventory"]
@@ -95,7 +96,7 @@ def take_inventory(
         )
     )
     return Inventory(
-        tuple(paths), _holdings(checks.bundles, records if is_deep else None), found, is_deep
+        tuple(map(shown, paths)), _holdings(checks.bundles, records if is_deep else None), found, is_deep
     ), run
 
 
@@ -118,7 +119,9 @@ def _read(run: Run, collect: Collector) -> Checks:
         for claimed in item.artifacts:
             artifact = claimed.artifact
             if artifact.is_file:
-                more, problems = check_archive(item.shard, artifact, settings.depth, run.targets, collect)
+                more, problems = check_archive(
+                    item.shard, artifact, settings.depth, run.targets, collect, settings.cache
+                )
                 alone += more
                 found += problems
                 continue
@@ -134,8 +137,9 @@ def _read(run: Run, collect: Collector) -> Checks:
     size = sum(entry.size for bundle in bundles for entry in bundle.entries)
     settings.progress.start("reading", files=len(bundles), size=size)
     checked, _ = check_bundles(
-        bundles, handler_of, settings.depth, run.targets, settings.jobs, settings.progress, collect
-    )
+        bundles, handler_of, settings.depth, run.targets, settings.jobs, settings.progress, collect,
+        settings.cache,
+    )  # fmt: skip
     found += (problem for result in checked for problem in result.findings)
     return Checks((*checked, *alone), tuple(found))
 

@@ -9,7 +9,9 @@ import msgspec
 
 from kpacktools.diffing.inventory import Holding, Inventory
 from kpacktools.errors import CallError
+from kpacktools.remote.urls import plain
 from kpacktools.reports.jsonreport import SCHEMA
+from kpacktools.trees.places import read_file, shown
 
 __all__ = ["read_report"]
 
@@ -41,13 +43,13 @@ def read_report(path: str) -> Inventory | None:
     None for a path that is no JSON document with a report's schema, such as a bundle manifest. Raises
     :class:`~kpacktools.errors.CallError` for a report that cannot be understood.
     """
-    if not path.endswith(".json"):
+    if not plain(path).endswith(".json"):
         return None
     try:
-        with open(path, "rb") as stream:
-            data = stream.read(_MAX_REPORT)
+        data = read_file(path, _MAX_REPORT)
     except OSError as error:
         raise CallError(f"{path}: {error.strerror}") from error
+    path = shown(path)
     try:
         schema = msgspec.json.decode(data, type=_Schema).schema
     except msgspec.DecodeError:

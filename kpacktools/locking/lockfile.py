@@ -12,6 +12,7 @@ from kpacktools.errors import CallError
 from kpacktools.lanes import LaneTable
 from kpacktools.locking.model import Baseline, Lock, LockedKernel
 from kpacktools.tomlfile import read_valid
+from kpacktools.trees.places import shown
 
 __all__ = ["SCHEMA", "as_toml", "check_aliases", "read_lock"]
 
@@ -54,7 +55,9 @@ def read_lock(path: str, lanes: LaneTable) -> Lock:
     schema (``kpacktools/manifests/lock.schema.json``), contradicts itself, or holds an alias that ``lanes`` do not
     support.
     """
-    data = read_valid(path, path, "lock")
+    label = shown(path)
+    data = read_valid(label, path, "lock")
+    path = label
     baselines = tuple(sorted(map(_baseline, data["bundle"]), key=lambda item: item.place))
     for first, second in pairwise(baselines):
         if first.place == second.place:

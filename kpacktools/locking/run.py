@@ -16,6 +16,7 @@ from kpacktools.locking.lockfile import as_toml, check_aliases, read_lock
 from kpacktools.locking.model import Lock, baselines_of
 from kpacktools.outputs.textfile import write_text
 from kpacktools.pipeline import Settings
+from kpacktools.trees.places import shown
 
 __all__ = ["check", "write"]
 
@@ -42,7 +43,7 @@ def write(
     if inventory.findings:
         return lock, inventory.findings
     if not lock.baselines:
-        raise CallError(f"{', '.join(paths)}: no engine content, so there is nothing to lock")
+        raise CallError(f"{', '.join(map(shown, paths))}: no engine content, so there is nothing to lock")
     write_text(out, as_toml(lock))
     return lock, ()
 
@@ -56,8 +57,8 @@ def check(paths: Sequence[str], lock_path: str, settings: Settings) -> LockCheck
     for item in lock.baselines:
         if item.lane is not None and item.lane in lock.aliases:
             raise CallError(
-                f"{lock_path}: {item} is locked, and {item.lane} is an alias of {lock.aliases[item.lane]}: remove "
-                "the alias, or write the lock again"
+                f"{shown(lock_path)}: {item} is locked, and {item.lane} is an alias of {lock.aliases[item.lane]}: "
+                "remove the alias, or write the lock again"
             )
     inventory, _ = take_inventory("lock", paths, replace(settings, depth=Depth.CONTENT))
     return check_lock(lock, baselines_of(inventory, lock.aliases, with_names=True), inventory.findings)

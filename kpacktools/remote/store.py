@@ -16,7 +16,7 @@ from kpacktools.errors import CallError
 from kpacktools.remote import urls
 from kpacktools.remote.faults import RETRIES, RefusedError, Retries, TransientError, persistently
 
-__all__ = ["Backend", "Object", "Store", "Transfer", "close_stores", "open_store"]
+__all__ = ["Backend", "Object", "Store", "Transfer", "close_stores", "open_store", "open_stores"]
 
 T = TypeVar("T")
 
@@ -288,6 +288,12 @@ def open_store(url: str) -> tuple[Store, str]:
         if store is None:
             store = _stores[key] = _made(url, scheme)
     return store, store._backend.locate(url)
+
+
+def open_stores() -> tuple[Store, ...]:
+    """Every store that was opened in this process."""
+    with _opening:
+        return tuple(_stores.values())
 
 
 def close_stores() -> None:

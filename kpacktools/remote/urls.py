@@ -12,7 +12,18 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import url2pathname
 
-__all__ = ["basename", "is_url", "is_web", "join", "local_path", "parent", "plain", "scheme_of", "shown"]
+__all__ = [
+    "basename",
+    "canonical",
+    "is_url",
+    "is_web",
+    "join",
+    "local_path",
+    "parent",
+    "plain",
+    "scheme_of",
+    "shown",
+]
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _WEB: Final = ("http", "https")
@@ -99,6 +110,17 @@ def shown(url: str) -> str:
     scheme, _, rest = bare.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def canonical(url: str) -> str:
+    """A URL as it is compared with others: names in one spelling, the query kept.
+
+    >>> canonical("S3://bucket/a/") == canonical("s3://bucket/a")
+    True
+    """
+    bare = plain(url)
+    place = quote(unquote(bare), safe=_SAFE) if is_web(url) else bare
+    return f"{scheme_of(url)}{place[len(scheme_of(url)) :]}{_query(url)}"
 
 
 def _query(url: str) -> str:

@@ -241,7 +241,7 @@ def _is_child(name: str) -> bool:
 
 
 def _object(url: str, response: aiohttp.ClientResponse, size: str | None) -> Object:
-    if urls_path(str(response.url)).endswith("/"):
+    if response.url.raw_path.endswith("/"):
         bare, question, query = url.partition("?")
         return Object(bare.rstrip("/") + "/" + question + query, 0, is_folder=True)
     if size is None or not size.isdigit():

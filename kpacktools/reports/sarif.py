@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from kpacktools import __version__
 from kpacktools.findings import KINDS, Finding, Kind, Severity
+from kpacktools.remote.urls import is_url
 from kpacktools.reports.docslinks import FINDINGS_PAGE, finding_link
 from kpacktools.reports.model import Report
 from kpacktools.reports.plaintext import clean
@@ -98,10 +99,14 @@ def _location(item: Finding, inputs: Sequence[str], root: str) -> dict[str, Any]
 
 
 def _is_below(path: str, parent: str) -> bool:
-    return path == parent or path.startswith(parent.rstrip(os.sep) + os.sep)
+    separator = "/" if is_url(parent) else os.sep
+    return path == parent or path.startswith(parent.rstrip(separator) + separator)
 
 
 def _address(path: str, root: str) -> dict[str, Any]:
+    if is_url(path):
+        scheme, _, rest = path.partition("://")
+        return {"artifactLocation": {"uri": f"{scheme}://{quote(rest, safe='/:%')}"}}
     absolute = os.path.normpath(os.path.join(root, path))
     if absolute == root or _is_below(absolute, root):
         relative = os.path.relpath(absolute, root)

@@ -13,6 +13,7 @@ from typing import Any
 
 from kpacktools.findings import Finding
 from kpacktools.tomlfile import read_toml, strings
+from kpacktools.trees.places import shown
 
 __all__ = ["Artifact", "Group", "SourceSet", "Stage", "Topology", "parse_topology", "read_topology"]
 
@@ -102,7 +103,7 @@ def read_topology(path: str) -> tuple[Topology | None, tuple[Finding, ...]]:
     Raises :class:`~kpacktools.errors.CallError` where the file cannot be read.
     """
     data, findings = read_toml(path, "topology", "topology-invalid")
-    return (None if data is None else parse_topology(data, path)), findings
+    return (None if data is None else parse_topology(data, shown(path))), findings
 
 
 def parse_topology(data: Mapping[str, Any], path: str) -> Topology:

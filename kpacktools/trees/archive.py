@@ -20,16 +20,25 @@ import stat
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
 from kpacktools.trees import Entry
-from kpacktools.trees.checksum import CHECKSUM_SUFFIX, read_checksum
+from kpacktools.trees.access import Access
+from kpacktools.trees.checksum import CHECKSUM_SUFFIX, LONGEST_CHECKSUM, digest_in
 from kpacktools.trees.decompress import ArchiveError, ArchiveForm, decompressed
+from kpacktools.trees.limits import allowed
 from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem
+from kpacktools.trees.sources import LocalSource, Source, source_digest
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.tarstream import TarMember, TarStream
+from kpacktools.trees.windows import windowed
+
+if TYPE_CHECKING:
+    from kpacktools.cache import Cache
 
 __all__ = ["ArchiveTree", "OpenedArchive", "open_archive"]
 
@@ -40,39 +49,83 @@ MAX_FAULTS: Final = 100
 
 _PER_NAME: Final = 256
 
-_Identity = tuple[int, int, int, int]
-"""What of a file's status tells that it is still the same."""
-
 
 class ArchiveTree:
     """The files of an artifact archive, without ``artifact_manifest.txt``; made by :func:`open_archive`."""
 
-    __slots__ = ("_data", "_identity", "_lock", "_size", "_spool", "_start", "folders", "label")
+    __slots__ = (
+        "_cache",
+        "_data",
+        "_identity",
+        "_lock",
+        "_size",
+        "_source",
+        "_spool",
+        "_start",
+        "folders",
+        "label",
+    )
+
+    is_distant = False
+    """Opening a file is cheap once the first one was opened."""
 
     def __init__(
         self,
-        path: str,
+        source: Source,
         folders: Mapping[str, Sequence[Entry]],
         data: Mapping[str, range],
         size: int,
-        identity: _Identity,
         spool: Spool,
+        identity: str | None = None,
+        cache: Cache | None = None,
     ) -> None:
-        self.label = path
+        self.label = source.label
         self.folders = folders
         self._data = data
         """Path of a regular file -> where its bytes are in the tar stream."""
         self._size = size
-        self._identity = identity
+        self._source = source
         self._spool = spool
         self._start: int | None = None
         self._lock = threading.Lock()
+        self._identity = identity
+        """What tells the archive's bytes from any other's; None where nothing is remembered of it."""
+        self._cache = cache
 
     def open(self, path: str) -> BinaryIO:
         """A seekable stream of one regular file; see :meth:`kpacktools.trees.Tree.open`."""
+        data = self._range(path)
+        name = self.identity(path)
+        if self._cache is None or name is None:
+            return self._unpacked(data)
+        blocks = self._cache.blocks(name)
+
+        def fetch(start: int, stop: int) -> bytes:
+            with self._unpacked(data) as stream:
+                stream.seek(start)
+                return stream.read(stop - start)
+
+        return windowed(fetch, len(data), blocks, blocks.save)
+
+    def open_whole(self, path: str) -> BinaryIO:
+        """As :meth:`open`, and nothing of it is remembered."""
+        return self._unpacked(self._range(path))
+
+    def hold(self, path: str) -> None:
+        """None: what is unpacked stays."""
+
+    def identity(self, path: str) -> str | None:
+        """What tells a file's bytes from any other's: the archive, and where in it they are."""
+        data = self._range(path)
+        return None if self._identity is None else f"{self._identity} {data.start} {data.stop}"
+
+    def _range(self, path: str) -> range:
         data = self._data.get(path)
         if data is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self.label}/{path}")
+        return data
+
+    def _unpacked(self, data: range) -> BinaryIO:
         with self._lock:
             if self._start is None:
                 self._start = self._unpack()
@@ -82,13 +135,13 @@ class ArchiveTree:
         """None: the files are in the archive only."""
 
     def _unpack(self) -> int:
-        with open(self.label, "rb") as stream:
-            if _identity(stream) != self._identity:
-                raise OSError(errno.EIO, f"{self.label} changed since it was opened")
+        with self._source.open() as stream:
             try:
-                return self._spool.store(decompressed(stream, _form(self.label)), self._size)
+                start = self._spool.store(decompressed(stream, _form(self.label)), self._size)
             except ArchiveError as error:
                 raise OSError(errno.EIO, f"{self.label}: {error}") from error
+        self._source.release()
+        return start
 
     def __repr__(self) -> str:
         return f"ArchiveTree({self.label!r}, {len(self.folders)} folders)"
@@ -104,48 +157,131 @@ class OpenedArchive:
     findings: tuple[Finding, ...] = ()
 
 
-def open_archive(path: str, spool: Spool) -> OpenedArchive:
+def open_archive(
+    path: str, spool: Spool, source: Source | None = None, access: Access = Access()
+) -> OpenedArchive:
     """Scan an artifact archive, and compare it with the ``.sha256sum`` file beside it where there is one.
 
     ``spool`` is where its files go when one is opened; archives that are used together share one. A damaged
-    archive, and one without a manifest, is an empty tree and a finding.
+    archive, and one without a manifest, is an empty tree and a finding. ``source`` is where its bytes are, this
+    machine by default; a stream of them is read once.
 
     Findings: ``archive-invalid``, ``digest-mismatch``, ``bad-path``, ``symlink-escape``. Devices and the like
     are entries, as in a directory.
 
     Raises :class:`~kpacktools.errors.CallError` where a file cannot be read.
     """
+    source = source or LocalSource(path)
     found: list[Finding] = []
+    expected = None
     try:
-        expected = read_checksum(path)
+        checksum = source.beside(CHECKSUM_SUFFIX, LONGEST_CHECKSUM)
+        expected = None if checksum is None else digest_in(checksum, path)
     except ValueError as error:
-        expected = None
         found.append(finding("archive-invalid", path + CHECKSUM_SUFFIX, str(error), "write the file anew"))
-    digest = hashlib.sha256()
     try:
-        with open(path, "rb") as stream:
-            identity = _identity(stream)
-            index = _Index(path)
-            try:
-                tar = TarStream(decompressed(stream, _form(path), digest if expected else None))
-                index.read(tar)
-            except ArchiveError as error:
-                found.append(finding("archive-invalid", path, str(error), "fetch or make the archive again"))
-                empty = ArchiveTree(path, {"": ()}, {}, 0, identity, spool)
-                return OpenedArchive(empty, b"", (*found, *index.findings))
+        identity = _identity_of(source, access)
+        known = _recall(source, identity, access)
+        if known is None:
+            known = _scan(source, with_digest=expected is not None or access.cache is not None)
+            _keep(source, identity, known, access)
     except OSError as error:
         raise CallError(f"cannot read {path}: {error.strerror}") from error
-    if expected is not None and digest.hexdigest() != expected:
+    if known.fault is not None:
+        found.append(finding("archive-invalid", path, known.fault, "fetch or make the archive again"))
+        return OpenedArchive(ArchiveTree(source, {"": ()}, {}, 0, spool), b"", (*found, *known.findings))
+    if expected is not None and known.digest != expected:
         found.append(
             finding(
                 "digest-mismatch",
                 path,
-                f"its sha256 is {digest.hexdigest()}, and not {expected} as {CHECKSUM_SUFFIX} beside it says",
+                f"its sha256 is {known.digest}, and not {expected} as {CHECKSUM_SUFFIX} beside it says",
                 "fetch both again, from one run",
             )
         )
-    tree = ArchiveTree(path, index.folders(), index.data, tar.size, identity, spool)
-    return OpenedArchive(tree, index.manifest, (*found, *index.findings))
+    tree = ArchiveTree(source, known.folders, known.data, known.size, spool, identity, access.cache)
+    return OpenedArchive(tree, known.manifest, (*found, *known.findings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    """What the bytes of an archive say, wherever they lie."""
+
+    folders: Mapping[str, Sequence[Entry]]
+    data: Mapping[str, range]
+    size: int
+    manifest: bytes
+    digest: str | None
+    """sha256 of the file; None where nobody asked for it."""
+    findings: tuple[Finding, ...]
+    fault: str | None = None
+    """Why it cannot be used at all."""
+
+
+def _scan(source: Source, *, with_digest: bool) -> _Scanned:
+    digest = hashlib.sha256()
+    with source.open() as stream:
+        index = _Index(source.label)
+        try:
+            tar = TarStream(decompressed(stream, _form(source.label), digest if with_digest else None))
+            index.read(tar)
+        except ArchiveError as error:
+            return _Scanned({"": ()}, {}, 0, b"", None, tuple(index.findings), str(error))
+    said = digest.hexdigest() if with_digest else None
+    return _Scanned(index.folders(), index.data, tar.size, index.manifest, said, tuple(index.findings))
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """A scan as it is kept between runs; of damaged archives nothing is."""
+
+    folders: list[str]
+    entries: list[tuple[str, int, int, str]]
+    data: list[tuple[str, int, int]]
+    size: int
+    manifest: bytes
+    digest: str
+
+
+def _identity_of(source: Source, access: Access) -> str | None:
+    """What tells the archive's bytes from any other's; None where nothing is kept."""
+    if access.cache is None:
+        return None
+    known = source.identity()
+    return known if known is not None else source_digest(source)
+
+
+def _recall(source: Source, identity: str | None, access: Access) -> _Scanned | None:
+    if access.cache is None or identity is None:
+        return None
+    kept = access.cache.get_value("archive", _Kept, identity, _form(source.label), allowed())
+    if kept is None:
+        return None
+    folders: dict[str, list[Entry]] = {folder: [] for folder in kept.folders}
+    for values in kept.entries:
+        folders[values[0].rpartition("/")[0]].append(Entry(*values))
+    data = {path: range(start, stop) for path, start, stop in kept.data}
+    return _Scanned(dict(folders), data, kept.size, kept.manifest, kept.digest, ())
+
+
+def _keep(source: Source, identity: str | None, scanned: _Scanned, access: Access) -> None:
+    # What is wrong with an archive is worth another look: it is said in terms of its path.
+    if (
+        access.cache is None
+        or identity is None
+        or scanned.fault
+        or scanned.findings
+        or scanned.digest is None
+    ):
+        return
+    kept = _Kept(
+        list(scanned.folders),
+        [(*entry,) for entries in scanned.folders.values() for entry in entries],
+        [(path, data.start, data.stop) for path, data in scanned.data.items()],
+        scanned.size,
+        scanned.manifest,
+        scanned.digest,
+    )
+    access.cache.put_value("archive", kept, identity, _form(source.label), allowed())
 
 
 class _Index:
@@ -256,11 +392,6 @@ class _Index:
         self.findings.append(finding(name, self._path, message, "make the archive again from a clean tree"))
         if len(self.findings) > MAX_FAULTS:
             raise ArchiveError(f"more than {MAX_FAULTS} of its members are faulty")
-
-
-def _identity(stream: BinaryIO) -> _Identity:
-    status = os.fstat(stream.fileno())
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _form(path: str) -> ArchiveForm:

@@ -11,12 +11,14 @@ import re
 from typing import Final
 
 from kpacktools.errors import CallError
+from kpacktools.remote.urls import is_url
 
-__all__ = ["CHECKSUM_SUFFIX", "checksum_file", "read_checksum"]
+__all__ = ["CHECKSUM_SUFFIX", "LONGEST_CHECKSUM", "checksum_file", "digest_in", "read_checksum"]
 
 CHECKSUM_SUFFIX: Final = ".sha256sum"
 
-_LONGEST: Final = 1 << 16
+LONGEST_CHECKSUM: Final = 1 << 16
+"""Bytes of the file that are read."""
 _LINE: Final = re.compile(rb"([0-9A-Fa-f]{64})(?: [ *](.+))?")
 
 
@@ -34,14 +36,21 @@ def read_checksum(archive: str) -> str | None:
     path = archive + CHECKSUM_SUFFIX
     try:
         with open(path, "rb") as stream:
-            lines = stream.read(_LONGEST).split(b"\n")
+            data = stream.read(LONGEST_CHECKSUM)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise CallError(f"cannot read {path}: {error.strerror}") from error
-    own = os.fsencode(os.path.basename(archive))
-    for line in lines:
+    return digest_in(data, archive)
+
+
+def digest_in(data: bytes, archive: str) -> str:
+    """The digest of an archive in the content of a checksum file. Raises :class:`ValueError`, which says why, where it
+    holds none."""
+    name = archive.rpartition("/")[2] if is_url(archive) else os.path.basename(archive)
+    own = os.fsencode(name)
+    for line in data.split(b"\n"):
         match = _LINE.fullmatch(line.rstrip())
         if match is not None and (match[2] is None or match[2].rpartition(b"/")[2] == own):
             return match[1].decode("ascii").lower()
-    raise ValueError(f"expected the sha256 of {os.path.basename(archive)} in hexadecimal")
+    raise ValueError(f"expected the sha256 of {name} in hexadecimal")

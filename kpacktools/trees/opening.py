@@ -1,23 +1,25 @@
 """Opening shards: paths that a user gives become artifact directories over trees.
 
 A path is opened as one shard: a folder of artifact directories, one artifact directory or archive, or an install
-prefix. ``inspect`` also takes folders above or inside these, and wheels.
+prefix. ``inspect`` also takes folders above or inside these, and wheels. Each of them may be a URL: what lies there
+is asked of :mod:`kpacktools.trees.places`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
+from kpacktools.remote.urls import plain
 from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
-from kpacktools.trees import Tree, names_in
+from kpacktools.trees import Tree
+from kpacktools.trees.access import Access
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX
-from kpacktools.trees.directory import scan_directory
 from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem, is_staging_name
+from kpacktools.trees.places import Child, Places, parent, place_of
 from kpacktools.trees.shards import Artifact, Prefix, Shard
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel
@@ -25,43 +27,40 @@ from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel
 __all__ = ["is_wheel_file", "open_shard", "open_shards_below"]
 
 _ARTIFACT_NAME = re.compile(r"(?P<name>[^_]+)_(?P<component>[^_]+)_(?P<key>.+)")
+_PACKED = (".zst", ".xz", WHEEL_SUFFIX)
+"""How the names of archives and wheels end."""
 _ENGINE_ANCESTORS = ("arch_content", "test_arch_content")
 
 
-def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> Shard:
+def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix(), access: Access = Access()) -> Shard:
     """Open one shard for a command that writes.
 
     Raises :class:`~kpacktools.errors.CallError` when the path does not exist, is neither a folder nor an artifact
     archive, or lies above several shards.
     """
-    if _is_archive(path):
-        return _shard(path, [path], table)
-    _require_folder(path)
-    if _is_artifact(path):
-        return _shard(path, [path], table)
-    children, strays = _children(path, table)
+    places, path = place_of(path, access)
+    opening = _Opening(places, table, access)
+    if opening.is_archive(path):
+        return opening.shard(path, [path])
+    opening.require_folder(path)
+    if opening.is_artifact(path):
+        return opening.shard(path, [path])
+    children, strays = opening.children(path)
     if children:
-        return _shard(path, children, table, strays)
-    shard = _prefix_shard(path, prefix, table)
-    # Nearly always it is a prefix: its names were just read, and tell whether a second, closer look is needed.
-    below = _find_below(path, table).artifacts if _may_hold_artifacts(shard.artifacts[0].tree) else ()
+        return opening.shard(path, children, strays)
+    below = opening.find_below(path).artifacts
     if below:
-        shards = sorted({os.path.dirname(folder) for folder in below})
+        shards = sorted({places.parent(folder) for folder in below})
         raise CallError(
             f"{path} holds {len(shards)} shards, not one: name them ({', '.join(shards[:3])}"
             + (", ...)" if len(shards) > 3 else ")")
         )
-    return shard
+    return opening.prefix_shard(path, prefix)
 
 
-def _may_hold_artifacts(tree: Tree) -> bool:
-    """False where no name in a tree is that of an artifact directory's manifest, or like an archive's."""
-    return any(
-        MANIFEST_NAME in names or ".tar." in "/".join(names) for names in map(names_in, tree.folders.values())
-    )
-
-
-def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) -> list[Shard]:
+def open_shards_below(
+    path: str, table: TargetTable, prefix: Prefix = Prefix(), access: Access = Access()
+) -> list[Shard]:
     """Open whatever lies at, above or around ``path``: what ``inspect`` looks at.
 
     A folder above shards and wheels gives all of them; a path inside an artifact directory, or inside an engine's
@@ -70,141 +69,258 @@ def open_shards_below(path: str, table: TargetTable, prefix: Prefix = Prefix()) 
 
     Raises :class:`~kpacktools.errors.CallError` when the path does not exist.
     """
-    if not os.path.lexists(path):
+    given = path
+    places, path = place_of(given, access)
+    if not places.exists(path):
         raise CallError(f"{path}: no such file or folder")
-    if os.path.isfile(path) and path.endswith(".json"):
-        path = os.path.dirname(path) or "."  # a bundle manifest stands for its bundle
-    if is_wheel_file(path):
-        return [_wheel_shard(path, table, Spool())]
-    outer = _enclosing_artifact(path)
+    if path.endswith(".json") and places.is_file(path):
+        # A bundle manifest stands for its bundle.
+        places, path = place_of(parent(given), access)
+    opening = _Opening(places, table, access)
+    if path.endswith(WHEEL_SUFFIX) and places.is_file(path):
+        return [opening.wheel_shard(path, Spool())]
+    outer = places.enclosing(path, MANIFEST_NAME)
     if outer is not None:
         root, within = outer
-        return [_shard(path, [root], table, within=within)]
-    if _is_archive(path):
-        return [_shard(path, [path], table)]
-    if not os.path.isdir(path):
+        return [_Opening(places.at(root), table, access).shard(path, [root], within=within)]
+    if opening.is_archive(path):
+        return [opening.shard(path, [path])]
+    if not places.is_folder(path):
         raise CallError(f"{path} is neither a folder nor a file that inspect reads")
-    below = _find_below(path, table)
+    below = opening.find_below(path)
     if not (below.artifacts or below.is_for_wheels):
-        return [_prefix_shard(path, prefix, table)]
+        return [opening.prefix_shard(path, prefix)]
     parents: dict[str, list[str]] = {}
     for root in below.artifacts:
-        parents.setdefault(path if root == path else os.path.dirname(root), []).append(root)
+        parents.setdefault(path if root == path else places.parent(root), []).append(root)
     shards = [
-        _shard(parent, roots, table, _strays(parent, table, below.wheels) if parent not in roots else ())
-        for parent, roots in sorted(parents.items())
+        opening.shard(above, roots, opening.strays(above, below.wheels) if above not in roots else ())
+        for above, roots in sorted(parents.items())
     ]
     spool = Spool()
-    return shards + [_wheel_shard(wheel, table, spool) for wheel in below.wheels]
+    return shards + [opening.wheel_shard(wheel, spool) for wheel in below.wheels]
 
 
-def is_wheel_file(path: str) -> bool:
-    """True for a path that names a wheel."""
-    return path.endswith(WHEEL_SUFFIX) and os.path.isfile(path)
+def is_wheel_file(path: str, access: Access = Access()) -> bool:
+    """True for a path that names a wheel.
 
-
-def _require_folder(path: str) -> None:
-    if not os.path.lexists(path):
-        raise CallError(f"{path}: no such file or folder")
-    if not os.path.isdir(path):
-        raise CallError(
-            f"{path}: expected a folder (an artifact directory, a folder of them, or a prefix) or an artifact "
-            "archive (.tar.zst, .tar.xz)"
-        )
-
-
-def _is_artifact(path: str) -> bool:
-    return os.path.isfile(os.path.join(path, MANIFEST_NAME))
-
-
-def _listing(path: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as listing:
-            return sorted(listing, key=lambda child: child.name)
-    except OSError as error:
-        raise CallError(f"cannot list {path}: {error.strerror}") from error
-
-
-def _is_archive(path: str) -> bool:
-    return archive_stem(path) is not None and os.path.isfile(path)
-
-
-def _children(path: str, table: TargetTable) -> tuple[list[str], list[Finding]]:
-    """The artifact directories and archives directly below, and findings for what lies beside them."""
-    children = _listing(path)
-    roots = [child.path for child in children if child.is_dir() and _is_artifact(child.path)]
-    roots += _archives(children, table)
-    return sorted(roots), (_strays(path, table) if roots else [])
-
-
-def _archives(children: Iterable[os.DirEntry[str]], table: TargetTable) -> list[str]:
-    """The artifact archives among the entries of a folder, known by their names.
-
-    One beside the artifact directory that it was made of is passed over: TheRock's builds leave both.
+    Raises :class:`~kpacktools.errors.CallError` for a URL whose store does not answer.
     """
-    found = []
-    for child in children:
-        stem = archive_stem(child.path)
-        match = None if stem is None else _ARTIFACT_NAME.fullmatch(_basename(stem))
-        if match and child.is_file() and _is_key(match["key"], table) and not _has_folder(child.path):
-            found.append(child.path)
-    return found
+    if not plain(path).endswith(WHEEL_SUFFIX):
+        return False
+    places, where = place_of(path, access)
+    return places.is_file(where)
 
 
-def _has_folder(archive: str) -> bool:
-    """True where the artifact directory lies beside that an archive stands for."""
-    stem = archive_stem(archive)
-    return stem is not None and _is_artifact(stem)
+class _Opening:
+    """One path on its way to shards."""
 
+    def __init__(self, places: Places, table: TargetTable, access: Access) -> None:
+        self._places = places
+        self._table = table
+        self._access = access
 
-def _is_key(suffix: str, table: TargetTable) -> bool:
-    """True for a suffix that is known, or a target that is not; false for those of names such as a_b_c.tar.xz."""
-    try:
-        table.suffix_targets(suffix)
-    except UnknownTargetError:
-        return suffix.startswith("gfx")
-    return True
+    def require_folder(self, path: str) -> None:
+        if not self._places.exists(path):
+            raise CallError(f"{path}: no such file or folder")
+        if not self._places.is_folder(path):
+            raise CallError(
+                f"{path}: expected a folder (an artifact directory, a folder of them, or a prefix) or an artifact "
+                "archive (.tar.zst, .tar.xz)"
+            )
 
+    def is_artifact(self, path: str) -> bool:
+        return self._places.is_file(self._places.join(path, MANIFEST_NAME))
 
-def _strays(path: str, table: TargetTable, wheels: Collection[str] = ()) -> list[Finding]:
-    """Whatever lies beside artifacts and belongs to none of them: it would be lost without a word. ``wheels`` are
-    shards of their own."""
-    found = []
-    children = _listing(path)
-    archives = _archives(children, table)
-    for child in children:
-        name = child.name
-        if is_staging_name(name) or name.endswith(CHECKSUM_SUFFIX):
-            continue
-        if child.path in archives or child.path in wheels or _has_folder(child.path):
-            continue
-        if child.is_dir(follow_symlinks=False):
-            if _is_artifact(child.path) or not any(files for _, _, files in os.walk(child.path)):
+    def is_archive(self, path: str) -> bool:
+        return archive_stem(path) is not None and self._places.is_file(path)
+
+    def children(self, path: str) -> tuple[list[str], list[Finding]]:
+        """The artifact directories and archives directly below, and findings for what lies beside them."""
+        children = self._places.children(path)
+        roots = [child.path for child in children if child.is_folder and self.is_artifact(child.path)]
+        roots += self._archives(children)
+        return sorted(roots), (self.strays(path) if roots else [])
+
+    def _archives(self, children: Iterable[Child]) -> list[str]:
+        """The artifact archives among the entries of a folder, known by their names.
+
+        One beside the artifact directory that it was made of is passed over: TheRock's builds leave both.
+        """
+        found = []
+        for child in children:
+            stem = archive_stem(child.name)
+            match = None if stem is None else _ARTIFACT_NAME.fullmatch(stem)
+            if (
+                match
+                and child.is_file
+                and _is_key(match["key"], self._table)
+                and not self._has_folder(child.path)
+            ):
+                found.append(child.path)
+        return found
+
+    def _has_folder(self, archive: str) -> bool:
+        """True where the artifact directory lies beside that an archive stands for."""
+        stem = archive_stem(archive)
+        return stem is not None and self.is_artifact(stem)
+
+    def strays(self, path: str, wheels: Collection[str] = ()) -> list[Finding]:
+        """Whatever lies beside artifacts and belongs to none of them: it would be lost without a word. ``wheels`` are
+        shards of their own."""
+        found = []
+        children = self._places.children(path)
+        archives = self._archives(children)
+        for child in children:
+            name = child.name
+            if is_staging_name(name) or name.endswith(CHECKSUM_SUFFIX):
                 continue
-            if any(wheel.startswith(child.path + os.sep) for wheel in wheels):
+            if child.path in archives or child.path in wheels or self._has_folder(child.path):
                 continue
-            if _ARTIFACT_NAME.fullmatch(name):
+            if child.is_folder and not child.is_link:
+                if self.is_artifact(child.path) or not self._places.holds_files(child.path):
+                    continue
+                inside = self._places.join(child.path, "")
+                if any(wheel.startswith(inside) for wheel in wheels):
+                    continue
+                if _ARTIFACT_NAME.fullmatch(name):
+                    found.append(
+                        finding(
+                            "archive-invalid",
+                            child.path,
+                            f"named like an artifact directory, but {MANIFEST_NAME} is missing",
+                            f"write its stage prefixes into {child.path}/{MANIFEST_NAME}, one a line",
+                        )
+                    )
+                    continue
+            elif name == MANIFEST_NAME:
+                continue
+            found.append(
+                finding(
+                    "descriptor-uncaptured",
+                    child.path,
+                    "lies beside the artifact directories and belongs to none of them",
+                    "move it into an artifact directory, or out of the shard",
+                    severity=Severity.WARNING,
+                )
+            )
+        return found
+
+    def find_below(self, path: str) -> _Below:
+        """Every artifact directory, archive and wheel at or below ``path``; artifact directories are not searched."""
+        artifacts: list[str] = []
+        wheels: list[str] = []
+        is_for_wheels = True
+        pending = [path]
+        while pending:
+            where = pending.pop()
+            if self.is_artifact(where):
+                artifacts.append(where)
+                continue
+            children = self._places.children(where)
+            folders = [child for child in children if child.is_folder and not child.is_link]
+            packed = [child for child in children if child.name.endswith(_PACKED)]
+            artifacts += self._archives(packed)
+            found = [child.path for child in packed if child.name.endswith(WHEEL_SUFFIX) and child.is_file]
+            wheels += found
+            if not found and len(folders) < len(children):
+                is_for_wheels = False
+            pending += [child.path for child in folders if not is_staging_name(child.name)]
+        return _Below(sorted(artifacts), sorted(wheels), is_for_wheels and bool(wheels))
+
+    def shard(
+        self, path: str, roots: Sequence[str], strays: Iterable[Finding] = (), within: str = ""
+    ) -> Shard:
+        artifacts = []
+        found = list(strays)
+        targets: set[str] = set()
+        spool = Spool()
+        for root in roots:
+            artifact, findings = self._open_artifact(root, within, spool)
+            artifacts.append(artifact)
+            found += findings
+            try:
+                targets |= self._table.suffix_targets(artifact.suffix)
+            except UnknownTargetError as error:
                 found.append(
                     finding(
-                        "archive-invalid",
-                        child.path,
-                        f"named like an artifact directory, but {MANIFEST_NAME} is missing",
-                        f"write its stage prefixes into {child.path}/{MANIFEST_NAME}, one a line",
+                        "unknown-target",
+                        root,
+                        f"the suffix {artifact.suffix!r} of artifact directory {self._places.name(root)} is neither "
+                        "'generic' nor a target, a bundle key or a build family",
+                        f"known names near it: {', '.join(error.near)}"
+                        if error.near
+                        else "add the processor to a policy file's [targets] table",
                     )
                 )
-                continue
-        elif name == MANIFEST_NAME:
-            continue
-        found.append(
-            finding(
-                "descriptor-uncaptured",
-                child.path,
-                "lies beside the artifact directories and belongs to none of them",
-                "move it into an artifact directory, or out of the shard",
-                severity=Severity.WARNING,
+        name = self._places.name(path)
+        if len(roots) == 1 and (roots[0] == path or within):
+            name = artifacts[0].suffix
+        return Shard(name, path, tuple(artifacts), frozenset(targets), findings=tuple(found))
+
+    def wheel_shard(self, path: str, spool: Spool) -> Shard:
+        """A wheel as a shard: what it holds lies below the place of packages."""
+        opened = open_wheel(path, spool, self._places.source(path, partial=True), self._access.cache)
+        distribution = distribution_of(path)
+        key = _device_key(distribution, self._table)
+        artifact = Artifact(distribution, "wheel", key, (".",), opened.tree, mount="./")
+        targets = frozenset() if key == GENERIC else frozenset((key,))
+        return Shard(self._places.name(path), path, (artifact,), targets, findings=opened.findings)
+
+    def _open_artifact(self, root: str, within: str, spool: Spool) -> tuple[Artifact, list[Finding]]:
+        """An artifact directory, or an archive, whose files go to ``spool`` when they are read."""
+        found = []
+        packed = self.is_archive(root)
+        name = self._places.name(root)
+        match = _ARTIFACT_NAME.fullmatch((archive_stem(name) or "") if packed else name)
+        if match is None:
+            what = "is an artifact archive" if packed else f"holds {MANIFEST_NAME}"
+            raise CallError(
+                f"{root} {what}, but its name is not {{name}}_{{component}}_{{target or 'generic'}}"
             )
+        if "_" in match["key"]:
+            found.append(
+                finding(
+                    "artifact-name-unreadable",
+                    root,
+                    f"the target part {match['key']!r} holds an underscore; TheRock's own name pattern does not "
+                    "parse it",
+                    "expected where the part is keyed by a bundle such as gfx12_0; use the alias without an "
+                    "underscore where there is one",
+                )
+            )
+        tree: Tree
+        manifest = self._places.join(root, MANIFEST_NAME)
+        if packed:
+            from kpacktools.trees.archive import (
+                open_archive,  # what unpacks is for those who have packed things
+            )
+
+            archive = open_archive(root, spool, self._places.source(root), self._access)
+            tree, data = archive.tree, archive.manifest
+            found += archive.findings
+        else:
+            data = self._places.read(manifest, MAX_MANIFEST)
+            tree = self._places.tree(root, within=within, skip=frozenset((MANIFEST_NAME,)))
+        prefixes, findings = _stage_prefixes(manifest, data)
+        return Artifact(match["name"], match["component"], match["key"], prefixes, tree), found + findings
+
+    def prefix_shard(self, path: str, prefix: Prefix) -> Shard:
+        """An install prefix as a shard. Where ``path`` lies inside an engine's container (``.../arch_content/x``),
+        the tree is rooted above the container, so that the content is seen in its true place."""
+        root, within = path, ""
+        parts = self._places.parts(path)
+        for container in _ENGINE_ANCESTORS:
+            if container in parts:
+                depth = len(parts) - parts.index(container)
+                within = "/".join(parts[-depth:])
+                root = self._places.above(path, depth)
+                break
+        tree = self._places.tree(root, within=within, label=self._places.normal(root))
+        artifact = Artifact(
+            prefix.artifact, prefix.component, "generic", (prefix.stage,), tree, mount=prefix.stage + "/"
         )
-    return found
+        return Shard(self._places.name(path), path, (artifact,), frozenset())
 
 
 class _Below(NamedTuple):
@@ -217,85 +333,13 @@ class _Below(NamedTuple):
     """There are wheels, and every file lies in a folder that holds one: the folder is no install prefix."""
 
 
-def _find_below(path: str, table: TargetTable) -> _Below:
-    """Every artifact directory, archive and wheel at or below ``path``; artifact directories are not searched."""
-    artifacts: list[str] = []
-    wheels: list[str] = []
-    is_for_wheels = True
-    pending = [path]
-    while pending:
-        where = pending.pop()
-        if _is_artifact(where):
-            artifacts.append(where)
-            continue
-        children = _listing(where)
-        artifacts += _archives(children, table)
-        folders = [child for child in children if child.is_dir(follow_symlinks=False)]
-        found = [child.path for child in children if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
-        wheels += found
-        if not found and len(folders) < len(children):
-            is_for_wheels = False
-        pending += [child.path for child in folders if not is_staging_name(child.name)]
-    return _Below(sorted(artifacts), sorted(wheels), is_for_wheels and bool(wheels))
-
-
-def _enclosing_artifact(path: str) -> tuple[str, str] | None:
-    """The artifact directory strictly above ``path`` and the path inside it, else None."""
-    inner: list[str] = []
-    root = os.path.normpath(path)
-    absolute = os.path.abspath(path)
-    for _ in range(absolute.count(os.sep)):
-        inner.insert(0, os.path.basename(absolute))
-        absolute = os.path.dirname(absolute)
-        root = os.path.dirname(root) if os.path.basename(root) not in ("", ".", "..") else absolute
-        if _is_artifact(absolute):
-            return root or ".", "/".join(inner)
-    return None
-
-
-def _shard(
-    path: str,
-    roots: Sequence[str],
-    table: TargetTable,
-    strays: Iterable[Finding] = (),
-    within: str = "",
-) -> Shard:
-    artifacts = []
-    found = list(strays)
-    targets: set[str] = set()
-    spool = Spool()
-    for root in roots:
-        artifact, findings = _open_artifact(root, within, spool)
-        artifacts.append(artifact)
-        found += findings
-        try:
-            targets |= table.suffix_targets(artifact.suffix)
-        except UnknownTargetError as error:
-            found.append(
-                finding(
-                    "unknown-target",
-                    root,
-                    f"the suffix {artifact.suffix!r} of artifact directory {_basename(root)} is neither "
-                    "'generic' nor a target, a bundle key or a build family",
-                    f"known names near it: {', '.join(error.near)}"
-                    if error.near
-                    else "add the processor to a policy file's [targets] table",
-                )
-            )
-    name = _basename(path)
-    if len(roots) == 1 and (roots[0] == path or within):
-        name = artifacts[0].suffix
-    return Shard(name, path, tuple(artifacts), frozenset(targets), findings=tuple(found))
-
-
-def _wheel_shard(path: str, table: TargetTable, spool: Spool) -> Shard:
-    """A wheel as a shard: what it holds lies below the place of packages."""
-    opened = open_wheel(path, spool)
-    distribution = distribution_of(path)
-    key = _device_key(distribution, table)
-    artifact = Artifact(distribution, "wheel", key, (".",), opened.tree, mount="./")
-    targets = frozenset() if key == GENERIC else frozenset((key,))
-    return Shard(_basename(path), path, (artifact,), targets, findings=opened.findings)
+def _is_key(suffix: str, table: TargetTable) -> bool:
+    """True for a suffix that is known, or a target that is not; false for those of names such as a_b_c.tar.xz."""
+    try:
+        table.suffix_targets(suffix)
+    except UnknownTargetError:
+        return suffix.startswith("gfx")
+    return True
 
 
 def _device_key(distribution: str, table: TargetTable) -> str:
@@ -307,52 +351,6 @@ def _device_key(distribution: str, table: TargetTable) -> str:
         except UnknownTargetError:
             continue
     return GENERIC
-
-
-def _basename(path: str) -> str:
-    return os.path.basename(os.path.abspath(path))
-
-
-def _open_artifact(root: str, within: str, spool: Spool) -> tuple[Artifact, list[Finding]]:
-    """An artifact directory, or an archive, whose files go to ``spool`` when they are read."""
-    found = []
-    packed = _is_archive(root)
-    match = _ARTIFACT_NAME.fullmatch(_basename((archive_stem(root) if packed else root) or ""))
-    if match is None:
-        what = "is an artifact archive" if packed else f"holds {MANIFEST_NAME}"
-        raise CallError(f"{root} {what}, but its name is not {{name}}_{{component}}_{{target or 'generic'}}")
-    if "_" in match["key"]:
-        found.append(
-            finding(
-                "artifact-name-unreadable",
-                root,
-                f"the target part {match['key']!r} holds an underscore; TheRock's own name pattern does not "
-                "parse it",
-                "expected where the part is keyed by a bundle such as gfx12_0; use the alias without an "
-                "underscore where there is one",
-            )
-        )
-    tree: Tree
-    manifest = os.path.join(root, MANIFEST_NAME)
-    if packed:
-        from kpacktools.trees.archive import open_archive  # what unpacks is for those who have packed things
-
-        archive = open_archive(root, spool)
-        tree, data = archive.tree, archive.manifest
-        found += archive.findings
-    else:
-        data = _read(manifest)
-        tree = scan_directory(root, within=within, skip=frozenset((MANIFEST_NAME,)))
-    prefixes, findings = _stage_prefixes(manifest, data)
-    return Artifact(match["name"], match["component"], match["key"], prefixes, tree), found + findings
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(MAX_MANIFEST)
-    except OSError as error:
-        raise CallError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _stage_prefixes(path: str, manifest: bytes) -> tuple[tuple[str, ...], list[Finding]]:
@@ -380,22 +378,3 @@ def _stage_prefixes(path: str, manifest: bytes) -> tuple[tuple[str, ...], list[F
         else:
             prefixes.append(prefix)
     return tuple(dict.fromkeys(prefixes)), found
-
-
-def _prefix_shard(path: str, prefix: Prefix, table: TargetTable) -> Shard:
-    """An install prefix as a shard. Where ``path`` lies inside an engine's container (``.../arch_content/x``),
-    the tree is rooted above the container, so that the content is seen in its true place."""
-    root, within = path, ""
-    parts = os.path.abspath(path).split(os.sep)
-    for container in _ENGINE_ANCESTORS:
-        if container in parts:
-            depth = len(parts) - parts.index(container)
-            within = "/".join(parts[-depth:])
-            root = os.path.join(path, *[os.pardir] * depth)
-            root = os.path.relpath(root) if not os.path.isabs(path) else os.path.normpath(root)
-            break
-    tree = scan_directory(root, within=within, label=os.path.normpath(root))
-    artifact = Artifact(
-        prefix.artifact, prefix.component, "generic", (prefix.stage,), tree, mount=prefix.stage + "/"
-    )
-    return Shard(_basename(path), path, (artifact,), frozenset())

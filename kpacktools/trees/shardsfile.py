@@ -2,19 +2,19 @@
 
 [[shard]]
 name = "gfx942"
-path = "builds/gfx942"          # relative to the file
+path = "builds/gfx942"          # relative to the file; may be a URL
 targets = ["gfx94X-dcgpu"]      # replaces what the artifact directories' suffixes say
 run = "17334455"
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from kpacktools.errors import CallError
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.tomlfile import read_call_file
+from kpacktools.trees.places import beside, shown
 
 __all__ = ["ShardEntry", "read_shards_file"]
 
@@ -43,16 +43,16 @@ def read_shards_file(path: str, targets: TargetTable) -> tuple[ShardEntry, ...]:
     for item in data["shard"]:
         name = item.get("name")
         if name in names:
-            raise CallError(f"--shards {path}: two shards are named {name!r}")
+            raise CallError(f"--shards {shown(path)}: two shards are named {name!r}")
         if name is not None:
             names.add(name)
         try:
             declared = [targets.suffix_targets(target) for target in item.get("targets", ())]
         except UnknownTargetError as error:
-            raise CallError(f"--shards {path}: shard {name or item['path']}: {error}") from None
+            raise CallError(f"--shards {shown(path)}: shard {name or item['path']}: {error}") from None
         entries.append(
             ShardEntry(
-                path=os.path.join(os.path.dirname(path), item["path"]),
+                path=beside(path, item["path"]),
                 name=name,
                 targets=frozenset().union(*declared) if "targets" in item else None,
                 run=None if item.get("run") is None else str(item["run"]),

@@ -36,13 +36,12 @@ class Spool:
 
         Raises :class:`OSError`, also where the stream has more bytes, and what ``blocks`` raises.
         """
-        start = position = self._reserve(size)
+        start = position = self.reserve(size)
         for block in blocks:
             if position + len(block) > start + size:
                 raise OSError(errno.EIO, f"more than {size:,} bytes came out of it")
             if block != _ZEROS:
-                with _refusals_named():
-                    self._write(block, position)
+                self.write(block, position)
             position += len(block)
         return start
 
@@ -59,12 +58,18 @@ class Spool:
             file.seek(offset)
             return file.read(size)
 
-    def _reserve(self, size: int) -> int:
+    def reserve(self, size: int) -> int:
+        """Room for a stream of ``size`` bytes that is written bit by bit: where it begins. Raises :class:`OSError`."""
         with self._lock, _refusals_named():
             start = self._end
             self._end += size
             self._opened().truncate(self._end)
             return start
+
+    def write(self, block: bytes, offset: int) -> None:
+        """Write some bytes where room was reserved. Raises :class:`OSError`."""
+        with _refusals_named():
+            self._write(block, offset)
 
     def _write(self, block: bytes, offset: int) -> None:
         file = self._opened()

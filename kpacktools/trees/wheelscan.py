@@ -25,7 +25,7 @@ from kpacktools.trees.zipheaders import (
 )
 from kpacktools.zipstructs import DEFLATED, FLAG_UTF8, STORED
 
-__all__ = ["WheelMember", "WheelScan"]
+__all__ = ["WheelMember", "WheelScan", "located"]
 
 MAX_DIRECTORY: Final = 128 << 20
 """Bytes of a central directory, and of all folder names, counting 256 more for each: what they take in memory."""
@@ -38,6 +38,8 @@ MAX_FAULTS: Final = 100
 _DEFLATE_RATIO: Final = 1032
 """Bytes that one byte of a deflate stream can stand for, at most."""
 _PER_NAME: Final = 256
+_LEAST_HEADER: Final = 30
+"""Bytes of the header before a member, without name and extra fields (section 4.3.7)."""
 
 # Control characters; absolute paths, empty and dot components; drive letters.
 _ODD: Final = re.compile("[\x00-\x1f\x7f]|(?:^|/)\\.{0,2}(?:/|$)|^[A-Za-z]:")
@@ -52,14 +54,31 @@ class WheelMember(NamedTuple):
     packed: int
     """Bytes in the archive."""
     start: int
-    """Where these begin."""
+    """Where these begin; where the header before them does, if that was not read yet."""
+    header: Header | None = None
+    """What the central directory says, if the header before the bytes was not read yet."""
+
+
+def located(stream: BinaryIO, member: WheelMember) -> WheelMember:
+    """A member of a partial scan, with the header before it read.
+
+    Raises :class:`ArchiveError` where that contradicts the central directory; :class:`OSError`.
+    """
+    if member.header is None:
+        return member
+    local, start = local_header(stream, member.start)
+    if not member.header.agrees_with(local):
+        raise ArchiveError("its central directory and the header before it contradict each other")
+    return member._replace(start=start, header=None)
 
 
 class WheelScan:
     """What is learnt from the headers of one wheel."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, partial: bool = False) -> None:
+        """``partial`` leaves out the headers before the members, for a wheel that is far away."""
         self._path = path
+        self._partial = partial
         self._folders = {""}
         self._names: set[str] = set()
         self._room = MAX_DIRECTORY
@@ -75,9 +94,11 @@ class WheelScan:
             raise ArchiveError("it holds more, or longer, names than fit in memory")
         stream.seek(end.start)
         headers = list(central_headers(stream.read(end.length), end.members))
-        starts = self._check_layout(stream, headers, end.start)
+        if self._partial:
+            _check_room(headers, end.start)
+        starts = {} if self._partial else self._check_layout(stream, headers, end.start)
         for header in headers:
-            self._add(header, starts[header.offset])
+            self._add(header, starts.get(header.offset))
         total = sum(member.entry.size for member in self.members.values())
         most, ratio = max_size(), max_ratio(MAX_RATIO)
         if total > most:
@@ -144,7 +165,7 @@ class WheelScan:
         self._note("archive-invalid", f"what follows the bytes of {header.shown} contradicts its directory")
         return room
 
-    def _add(self, header: Header, start: int) -> None:
+    def _add(self, header: Header, start: int | None) -> None:
         name = self._name(header)
         if name is None:
             return
@@ -170,7 +191,8 @@ class WheelScan:
             return
         self._add_folder(name.rpartition("/")[0])
         entry = Entry(name, header.size, stat.S_IFREG | (mode & 0o777 or 0o644))
-        self.members[name] = WheelMember(entry, header.method, header.crc, header.packed, start)
+        place = (header.offset, header) if start is None else (start, None)
+        self.members[name] = WheelMember(entry, header.method, header.crc, header.packed, *place)
 
     def _name(self, header: Header) -> str | None:
         """A member's name, with the slash at the end of a folder's; None where it leads nowhere in the tree."""
@@ -214,6 +236,17 @@ class WheelScan:
         self.findings.append(
             finding(name, self._path, message, "build the wheel again with a tool that follows the format")
         )
+
+
+def _check_room(headers: Iterable[Header], end: int) -> None:
+    """That members do not overlap, as far as the central directory tells. Raises :class:`ArchiveError`."""
+    position = 0
+    for header in sorted(headers, key=lambda header: header.offset):
+        if header.offset < position:
+            raise ArchiveError(f"its members overlap: {header.shown} begins inside what comes before it")
+        position = header.offset + _LEAST_HEADER + len(header.name) + header.packed
+    if position > end:
+        raise ArchiveError("its members reach into its central directory")
 
 
 def _unreadable(header: Header) -> str | None:

@@ -38,6 +38,8 @@ class WebServer:
     """Path -> bytes after which the next answers break off."""
     always: dict[str, int] = field(default_factory=dict)
     """Path -> the status of every answer."""
+    refused_after_head: dict[str, int] = field(default_factory=dict)
+    """Path -> the status of every GET; HEAD succeeds."""
     gets: list[tuple[str, str]] = field(default_factory=list)
     """(path, range) of each GET of a file."""
     sent: Counter[str] = field(default_factory=Counter)
@@ -66,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, body: bool) -> None:
         served = self.served
         name = urllib.parse.unquote(self.path.partition("?")[0]).strip("/")
-        status = served.always.get(name)
+        status = served.always.get(name, served.refused_after_head.get(name) if body else None)
         if status is None and served.statuses.get(name):
             status = served.statuses[name].pop(0)
         if status is None and not body and not served.head:
@@ -83,7 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _index(self, folder: Path, *, body: bool) -> None:
         if not self.path.partition("?")[0].endswith("/"):
-            self._send(301, b"", {"Location": self.path + "/"}, body=body)
+            path, question, query = self.path.partition("?")
+            self._send(301, b"", {"Location": f"{path}/{question}{query}"}, body=body)
         elif not self.served.index:
             self._send(403, b"no listing", {}, body=body)
         else:
@@ -114,13 +117,14 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             status = 206
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+        if body:
+            served.gets.append((name, asked))
         self.send_response(status)
         for key, value in {**headers, "Content-Length": str(stop - start)}.items():
             self.send_header(key, value)
         self.end_headers()
         if not body:
             return
-        served.gets.append((name, asked))
         cut = served.cuts[name].pop(0) if served.cuts.get(name) else None
         end = stop if cut is None else min(stop, start + cut)
         with contextlib.suppress(ConnectionError), file.open("rb") as stream:
@@ -144,12 +148,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
 
+class _Quiet(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """Nothing: a client that goes away is what some tests are about."""
+
+
 @contextlib.contextmanager
 def web_server(root: Path, **how: Any) -> Iterator[WebServer]:
     """Serve a folder until the block ends."""
     served = WebServer(root, **how)
     handler = type("Handler", (_Handler,), {"served": served})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = _Quiet(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     server.block_on_close = False
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
