@@ -10,7 +10,6 @@ import posixpath
 import re
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
-from urllib.request import url2pathname
 
 __all__ = [
     "basename",
@@ -59,6 +58,8 @@ def local_path(url: str) -> str | None:
     """
     if scheme_of(url) != "file":
         return None
+    from urllib.request import url2pathname  # long to import, and rarely needed
+
     host, slash, path = url.partition("://")[2].partition("/")
     return url2pathname(slash + path) if host in ("", "localhost") else None
 

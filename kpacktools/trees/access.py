@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeVar, runtime_checkable
 
@@ -57,6 +55,8 @@ def each(tree: Tree, look: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     if not is_distant(tree):
         yield from map(look, items)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(AT_ONCE) as executor:
         yield from executor.map(look, items)
 
@@ -79,6 +79,8 @@ def identity_of(tree: Tree, path: str) -> str:
     known = tree.identity(path) if isinstance(tree, Distant) else None
     if known is not None:
         return known
+    import hashlib  # for those who have a cache
+
     digest = hashlib.sha256()
     size = 0
     with open_whole(tree, path) as stream:
