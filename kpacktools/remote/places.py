@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.remote import urls
@@ -21,6 +22,18 @@ __all__ = ["RemotePlaces"]
 
 _MAX_READ = 256 << 20
 """Bytes of a file that is read at once."""
+
+
+class _Child(NamedTuple):
+    name: str
+    path: str
+    is_folder: bool
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self.is_folder
+
+    def is_file(self) -> bool:
+        return not self.is_folder
 
 
 class RemotePlaces:
@@ -73,7 +86,6 @@ class RemotePlaces:
             return False
         if below == "":
             return self._root is not None and not self._root.is_folder
-        # Whoever asks for one object gets by without a listing.
         return self._root is not None and self._root.is_folder and below in self._files
 
     def is_folder(self, path: str) -> bool:
@@ -82,13 +94,10 @@ class RemotePlaces:
             return False
         return below == "" or below in self._folders
 
-    def children(self, path: str) -> Sequence[Child]:
+    def children(self, path: str, *, in_order: bool = True) -> Sequence[Child]:
         below = self._below(path)
         inside = self._folders.get(below or "", {})
-        return [
-            Child(name, self.join(path, name), is_folder, not is_folder)
-            for name, is_folder in sorted(inside.items())
-        ]
+        return [_Child(name, self.join(path, name), is_folder) for name, is_folder in sorted(inside.items())]
 
     def holds_files(self, path: str) -> bool:
         return self.is_folder(path)  # a store has no empty ones

@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
 
 __all__ = [
     "basename",
@@ -79,7 +78,7 @@ def basename(url: str) -> str:
     ('x+y.whl', 'bucket')
     """
     name = posixpath.basename(plain(url))
-    return unquote(name) if is_web(url) else name
+    return _decoded(name) if is_web(url) else name
 
 
 def join(url: str, path: str) -> str:
@@ -92,7 +91,7 @@ def join(url: str, path: str) -> str:
         return url
     if not is_web(url):
         return f"{url.rstrip('/')}/{path}"
-    return f"{plain(url)}/{quote(path, safe=_SAFE)}{_query(url)}"
+    return f"{plain(url)}/{_encoded(path)}{_query(url)}"
 
 
 def parent(url: str) -> str:
@@ -120,10 +119,22 @@ def canonical(url: str) -> str:
     True
     """
     bare = plain(url)
-    place = quote(unquote(bare), safe=_SAFE) if is_web(url) else bare
+    place = _encoded(_decoded(bare)) if is_web(url) else bare
     return f"{scheme_of(url)}{place[len(scheme_of(url)) :]}{_query(url)}"
 
 
 def _query(url: str) -> str:
-    query = urlsplit(url).query if is_web(url) else ""
+    query = url.partition("#")[0].partition("?")[2] if is_web(url) else ""
     return f"?{query}" if query else ""
+
+
+def _decoded(name: str) -> str:
+    from urllib.parse import unquote  # for those who have URLs
+
+    return unquote(name)
+
+
+def _encoded(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path, safe=_SAFE)

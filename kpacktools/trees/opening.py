@@ -138,7 +138,7 @@ class _Opening:
     def children(self, path: str) -> tuple[list[str], list[Finding]]:
         """The artifact directories and archives directly below, and findings for what lies beside them."""
         children = self._places.children(path)
-        roots = [child.path for child in children if child.is_folder and self.is_artifact(child.path)]
+        roots = [child.path for child in children if child.is_dir() and self.is_artifact(child.path)]
         roots += self._archives(children)
         return sorted(roots), (self.strays(path) if roots else [])
 
@@ -153,7 +153,7 @@ class _Opening:
             match = None if stem is None else _ARTIFACT_NAME.fullmatch(stem)
             if (
                 match
-                and child.is_file
+                and child.is_file()
                 and _is_key(match["key"], self._table)
                 and not self._has_folder(child.path)
             ):
@@ -177,7 +177,7 @@ class _Opening:
                 continue
             if child.path in archives or child.path in wheels or self._has_folder(child.path):
                 continue
-            if child.is_folder and not child.is_link:
+            if child.is_dir(follow_symlinks=False):
                 if self.is_artifact(child.path) or not self._places.holds_files(child.path):
                     continue
                 inside = self._places.join(child.path, "")
@@ -217,11 +217,11 @@ class _Opening:
             if self.is_artifact(where):
                 artifacts.append(where)
                 continue
-            children = self._places.children(where)
-            folders = [child for child in children if child.is_folder and not child.is_link]
+            children = self._places.children(where, in_order=False)
+            folders = [child for child in children if child.is_dir(follow_symlinks=False)]
             packed = [child for child in children if child.name.endswith(_PACKED)]
             artifacts += self._archives(packed)
-            found = [child.path for child in packed if child.name.endswith(WHEEL_SUFFIX) and child.is_file]
+            found = [child.path for child in packed if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
             wheels += found
             if not found and len(folders) < len(children):
                 is_for_wheels = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kpacktools.errors import CallError
 from kpacktools.remote import urls
@@ -30,16 +30,18 @@ __all__ = [
 ]
 
 
-class Child(NamedTuple):
-    """One entry of a folder."""
+class Child(Protocol):
+    """One entry of a folder: as much of :class:`os.DirEntry` as opening asks for."""
 
-    name: str
-    path: str
-    is_folder: bool
-    """Links followed."""
-    is_file: bool
-    """Links followed."""
-    is_link: bool = False
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool: ...
+
+    def is_file(self) -> bool: ...
 
 
 class Places(Protocol):
@@ -54,8 +56,8 @@ class Places(Protocol):
     def is_folder(self, path: str) -> bool:
         """True for a folder, links followed."""
 
-    def children(self, path: str) -> Sequence[Child]:
-        """A folder's entries by name. Raises :class:`~kpacktools.errors.CallError`."""
+    def children(self, path: str, *, in_order: bool = True) -> Sequence[Child]:
+        """A folder's entries, by name or as they come. Raises :class:`~kpacktools.errors.CallError`."""
 
     def holds_files(self, path: str) -> bool:
         """True where a file lies at any depth below a folder."""
@@ -108,13 +110,10 @@ class LocalPlaces:
     def is_folder(self, path: str) -> bool:
         return os.path.isdir(path)
 
-    def children(self, path: str) -> Sequence[Child]:
+    def children(self, path: str, *, in_order: bool = True) -> Sequence[Child]:
         try:
             with os.scandir(path) as listing:
-                return sorted(
-                    Child(entry.name, entry.path, entry.is_dir(), entry.is_file(), entry.is_symlink())
-                    for entry in listing
-                )
+                return sorted(listing, key=lambda child: child.name) if in_order else list(listing)
         except OSError as error:
             raise CallError(f"cannot list {path}: {error.strerror}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,43 @@ def test_reports_are_the_same_here_and_there(
     here = report(capsys, "inspect", str(release), "--cache", cache, status=1)
     there = report(capsys, "inspect", f"{web.url}/r", "--cache", cache, status=1)
     assert same(here, there, str(release), f"{web.url}/r")
+
+
+def test_a_local_archive_that_is_known_is_not_unpacked(
+    release: Path,
+    tmp_path: Path,
+    cache: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "archives"
+    assert run(["artifacts", "archive", str(release / "gfx942"), "-o", str(out)]) == 0
+    capsys.readouterr()
+    first = report(capsys, "inspect", str(out), "--cache", cache, status=1)
+
+    def unpacked(*_: Any) -> None:
+        raise AssertionError("it was unpacked")
+
+    monkeypatch.setattr("kpacktools.trees.archive.decompressed", unpacked)
+    assert report(capsys, "inspect", str(out), "--cache", cache, status=1) == first
+
+
+def test_threads_may_keep_and_look_up_at_the_same_time(tmp_path: Path) -> None:
+    def work(number: int) -> int:
+        cache = Cache(str(tmp_path))
+        wrong = 0
+        for step in range(30):
+            key = str(step % 5)
+            cache.put("kind", key, data=key.encode() * 10_000)
+            found = cache.get("kind", key)
+            wrong += found != key.encode() * 10_000
+            blocks = cache.blocks("file")
+            blocks[256 * number] = bytes([number])
+            blocks.save()
+        return wrong
+
+    with ThreadPoolExecutor(8) as executor:
+        assert sum(executor.map(work, range(8))) == 0
+    blocks = Cache(str(tmp_path)).blocks("file")
+    assert all(blocks[start] == bytes([start // 256]) for start in blocks)
+    assert not list(tmp_path.rglob("*.tmp"))
