@@ -23,6 +23,7 @@ from kpacktools.hostfile import read_host
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
 from kpacktools.targets import GENERIC
 from kpacktools.trees import Entry, Tree, is_file
+from kpacktools.trees.access import open_to_copy
 
 __all__ = ["Repathed", "repathed", "runpath"]
 
@@ -145,7 +146,7 @@ def _wanted(file: PlannedFile, place: str, lead_to: Sequence[str]) -> Iterator[_
 def _patched(patchelf: str, copy: _Copy, path: str) -> PlannedFile:
     file = copy.file
     try:
-        with file.tree.open(file.entry.path) as source, open(path, "wb") as target:
+        with open_to_copy(file.tree, file.entry.path) as source, open(path, "wb") as target:
             shutil.copyfileobj(source, target, _BLOCK)
     except OSError as error:
         raise CallError(f"cannot copy {_where(file)}: {error.strerror}") from error

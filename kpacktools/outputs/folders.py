@@ -25,6 +25,7 @@ from kpacktools.outputs.transfer import LinkMode
 from kpacktools.planning.plan import PlannedFile, PlannedFolder, PlannedGroup
 from kpacktools.progress import SILENT, Progress
 from kpacktools.trees import is_link
+from kpacktools.trees.access import open_to_copy
 from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
 
 __all__ = ["MANIFEST_NAME", "Comparison", "WrittenFolder", "compare_folder", "write_folders"]
@@ -398,5 +399,5 @@ def _same_bytes(file: PlannedFile, existing: str) -> bool:
     source = file.tree.local_path(file.entry.path)
     if source is not None:
         return transfer.same_files(source, existing)
-    with file.tree.open(file.entry.path) as planned, open(existing, "rb") as other:
+    with open_to_copy(file.tree, file.entry.path) as planned, open(existing, "rb") as other:
         return transfer.same_bytes(planned, other)

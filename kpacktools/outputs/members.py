@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from kpacktools.errors import CallError
+<<<<<<< HEAD
 from kpacktools.trees import Readable, read_start
+=======
+from kpacktools.trees.access import open_to_copy
+>>>>>>> 26a1da4 (Files that are copied from a store come in large pieces and are not remembered)
 
 __all__ = [
     "BLOCK",
@@ -158,7 +162,7 @@ def samples(member: Member, count: int, size: int) -> Iterator[bytes]:
 def _open(member: Member) -> BinaryIO:
     local = member.tree.local_path(member.path)
     # Whole files and large blocks are read at once, so that a buffer would only add a copy.
-    return open(local, "rb", buffering=0) if local is not None else member.tree.open(member.path)
+    return open(local, "rb", buffering=0) if local is not None else open_to_copy(member.tree, member.path)
 
 
 def _read_exactly(stream: BinaryIO, size: int) -> bytes:

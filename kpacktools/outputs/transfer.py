@@ -17,6 +17,7 @@ from typing import BinaryIO, Literal
 
 from kpacktools.errors import CallError
 from kpacktools.planning.plan import PlannedFile
+from kpacktools.trees.access import open_to_copy
 
 __all__ = [
     "RELATIVE",
@@ -198,7 +199,7 @@ def stream_file(file: PlannedFile, folder: OpenFolder, name: str) -> None:
     Raises :class:`OSError`, and :class:`~kpacktools.errors.CallError` where the size is not the planned one.
     """
     left = file.entry.size
-    with file.tree.open(file.entry.path) as source, open(_create(folder, name), "wb") as sink:
+    with open_to_copy(file.tree, file.entry.path) as source, open(_create(folder, name), "wb") as sink:
         while left and (chunk := source.read(min(left, _CHUNK))):
             sink.write(chunk)
             left -= len(chunk)

@@ -100,12 +100,19 @@ class RemoteTree:
 
         Reading raises :class:`~kpacktools.errors.CallError` where the store refuses, also where the file changed.
         """
+        return self._opened(path, self._cache)
+
+    def open_to_copy(self, path: str) -> BinaryIO:
+        """A stream of one file, in ranges, and nothing of it is remembered."""
+        return self._opened(path, None)
+
+    def _opened(self, path: str, cache: Cache | None) -> BinaryIO:
         item = self._object(path)
         with self._lock:
             fetched = self._fetched.get(path)
         if fetched is not None and fetched.is_begun:
             return fetched.open()
-        file = _File(self._store, item, self._cache, Recent(0))
+        file = _File(self._store, item, cache, Recent(0))
         return file.parts(self._fetch(path), lambda whole: self._wholes.update({path: whole}))
 
     def open_whole(self, path: str) -> BinaryIO:

@@ -11,7 +11,7 @@ from kpacktools.trees import Tree
 if TYPE_CHECKING:
     from kpacktools.cache import Cache
 
-__all__ = ["Access", "Distant", "each", "hold", "identity_of", "is_distant", "open_whole"]
+__all__ = ["Access", "Distant", "each", "hold", "identity_of", "is_distant", "open_to_copy", "open_whole"]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -31,12 +31,22 @@ class Access:
     """Every file will be read to its end: of a wheel, everything is fetched at once."""
 
 
+class Opener(Protocol):
+    """As much of :class:`kpacktools.trees.Tree` as a reader of bytes needs."""
+
+    def open(self, path: str) -> BinaryIO:
+        """A stream of one file."""
+
+
 @runtime_checkable
 class Distant(Protocol):
     """What trees have, beside :class:`kpacktools.trees.Tree`, whose files are not in the local file system."""
 
     def open_whole(self, path: str) -> BinaryIO:
         """As ``open``, for a reader that reads everything: fetched in one go, and not remembered."""
+
+    def open_to_copy(self, path: str) -> BinaryIO:
+        """As ``open``, for a reader that copies: in large pieces, and not remembered."""
 
     def hold(self, path: str) -> object:
         """Fetch a file that will be read whole; it stays at hand for as long as what is returned does."""
@@ -64,6 +74,11 @@ def each(tree: Tree, look: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
 def open_whole(tree: Tree, path: str) -> BinaryIO:
     """A stream for a reader that reads all of a file. Raises :class:`OSError`."""
     return tree.open_whole(path) if isinstance(tree, Distant) else tree.open(path)
+
+
+def open_to_copy(tree: Opener, path: str) -> BinaryIO:
+    """A stream for a reader that copies a file from its start to its end, once. Raises :class:`OSError`."""
+    return tree.open_to_copy(path) if isinstance(tree, Distant) else tree.open(path)
 
 
 def hold(tree: Tree, path: str) -> object:

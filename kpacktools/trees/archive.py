@@ -111,6 +111,10 @@ class ArchiveTree:
         """As :meth:`open`, and nothing of it is remembered."""
         return self._unpacked(self._range(path))
 
+    def open_to_copy(self, path: str) -> BinaryIO:
+        """As :meth:`open_whole`."""
+        return self.open_whole(path)
+
     def hold(self, path: str) -> None:
         """None: what is unpacked stays."""
 

@@ -146,6 +146,10 @@ class WheelTree:
         """True for a member that is not compressed. Raises :class:`OSError` where there is none."""
         return self._member(path).method == STORED
 
+    def open_to_copy(self, path: str) -> BinaryIO:
+        """As :meth:`open_whole`."""
+        return self.open_whole(path)
+
     def hold(self, path: str) -> None:
         """None: what is unpacked stays."""
 

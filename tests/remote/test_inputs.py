@@ -345,6 +345,22 @@ def test_sarif_names_urls(release: Path, web: WebServer, capsys: pytest.CaptureF
     assert address == {"uri": f"{web.url}/r/gfx942/hipkernelprovider_lib_gfx942/stray.co"}
 
 
+def test_resolve_and_reports_take_urls(
+    release: Path, web: WebServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(release, web.root / "r")
+    found = []
+    for place in (str(release), f"{web.url}/r"):
+        assert (
+            run(["resolve", f"{place}/gfx942", "--engine", "rocke", "--target", "gfx942", "--format", "json"])
+            == 0
+        )
+        found.append(capsys.readouterr().out.replace(place, "@"))
+    assert found[0] == found[1]
+    assert run(["inspect", str(release), "--format", "json", "-o", str(web.root / "report.json")]) == 0
+    assert run(["diff", f"{web.url}/report.json", f"{web.url}/r", "--depth", "toc", "--fail-on", "any"]) == 0
+
+
 def test_verbose_runs_say_what_was_transferred(
     release: Path, s3: S3Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
