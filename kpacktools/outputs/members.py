@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from kpacktools.errors import CallError
-<<<<<<< HEAD
 from kpacktools.trees import Readable, read_start
-=======
 from kpacktools.trees.access import open_to_copy
->>>>>>> 26a1da4 (Files that are copied from a store come in large pieces and are not remembered)
 
 __all__ = [
     "BLOCK",

@@ -94,7 +94,7 @@ class RemotePlaces:
             return False
         return below == "" or below in self._folders
 
-    def children(self, path: str, *, in_order: bool = True) -> Sequence[Child]:
+    def children(self, path: str) -> Sequence[Child]:
         below = self._below(path)
         inside = self._folders.get(below or "", {})
         return [_Child(name, self.join(path, name), is_folder) for name, is_folder in sorted(inside.items())]

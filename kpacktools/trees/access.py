@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeVar, runtime_checkable
 
-from kpacktools.trees import Tree
+from kpacktools.trees import Readable, Tree
 
 if TYPE_CHECKING:
     from kpacktools.cache import Cache
@@ -29,13 +29,6 @@ class Access:
     cache: Cache | None = None
     whole: bool = False
     """Every file will be read to its end: of a wheel, everything is fetched at once."""
-
-
-class Opener(Protocol):
-    """As much of :class:`kpacktools.trees.Tree` as a reader of bytes needs."""
-
-    def open(self, path: str) -> BinaryIO:
-        """A stream of one file."""
 
 
 @runtime_checkable
@@ -76,7 +69,7 @@ def open_whole(tree: Tree, path: str) -> BinaryIO:
     return tree.open_whole(path) if isinstance(tree, Distant) else tree.open(path)
 
 
-def open_to_copy(tree: Opener, path: str) -> BinaryIO:
+def open_to_copy(tree: Readable, path: str) -> BinaryIO:
     """A stream for a reader that copies a file from its start to its end, once. Raises :class:`OSError`."""
     return tree.open_to_copy(path) if isinstance(tree, Distant) else tree.open(path)
 

@@ -26,11 +26,11 @@ import msgspec
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
+from kpacktools.limits import allowed
 from kpacktools.trees import Entry
 from kpacktools.trees.access import Access
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX, LONGEST_CHECKSUM, digest_in
 from kpacktools.trees.decompress import ArchiveError, ArchiveForm, decompressed
-from kpacktools.trees.limits import allowed
 from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem
 from kpacktools.trees.sources import LocalSource, Source, source_digest
 from kpacktools.trees.spool import Spool

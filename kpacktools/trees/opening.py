@@ -15,7 +15,7 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.remote.urls import plain
 from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
-from kpacktools.trees import Tree
+from kpacktools.trees import Tree, names_in
 from kpacktools.trees.access import Access
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX
 from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem, is_staging_name
@@ -27,8 +27,6 @@ from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel
 __all__ = ["is_wheel_file", "open_shard", "open_shards_below"]
 
 _ARTIFACT_NAME = re.compile(r"(?P<name>[^_]+)_(?P<component>[^_]+)_(?P<key>.+)")
-_PACKED = (".zst", ".xz", WHEEL_SUFFIX)
-"""How the names of archives and wheels end."""
 _ENGINE_ANCESTORS = ("arch_content", "test_arch_content")
 
 
@@ -48,14 +46,23 @@ def open_shard(path: str, table: TargetTable, prefix: Prefix = Prefix(), access:
     children, strays = opening.children(path)
     if children:
         return opening.shard(path, children, strays)
-    below = opening.find_below(path).artifacts
+    shard = opening.prefix_shard(path, prefix)
+    # Nearly always it is a prefix: its names were just read, and tell whether a second, closer look is needed.
+    below = opening.find_below(path).artifacts if _may_hold_artifacts(shard.artifacts[0].tree) else ()
     if below:
         shards = sorted({places.parent(folder) for folder in below})
         raise CallError(
             f"{path} holds {len(shards)} shards, not one: name them ({', '.join(shards[:3])}"
             + (", ...)" if len(shards) > 3 else ")")
         )
-    return opening.prefix_shard(path, prefix)
+    return shard
+
+
+def _may_hold_artifacts(tree: Tree) -> bool:
+    """False where no name in a tree is that of an artifact directory's manifest, or like an archive's."""
+    return any(
+        MANIFEST_NAME in names or ".tar." in "/".join(names) for names in map(names_in, tree.folders.values())
+    )
 
 
 def open_shards_below(
@@ -217,11 +224,12 @@ class _Opening:
             if self.is_artifact(where):
                 artifacts.append(where)
                 continue
-            children = self._places.children(where, in_order=False)
+            children = self._places.children(where)
+            artifacts += self._archives(children)
             folders = [child for child in children if child.is_dir(follow_symlinks=False)]
-            packed = [child for child in children if child.name.endswith(_PACKED)]
-            artifacts += self._archives(packed)
-            found = [child.path for child in packed if child.name.endswith(WHEEL_SUFFIX) and child.is_file()]
+            found = [
+                child.path for child in children if child.name.endswith(WHEEL_SUFFIX) and child.is_file()
+            ]
             wheels += found
             if not found and len(folders) < len(children):
                 is_for_wheels = False

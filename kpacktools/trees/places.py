@@ -56,8 +56,8 @@ class Places(Protocol):
     def is_folder(self, path: str) -> bool:
         """True for a folder, links followed."""
 
-    def children(self, path: str, *, in_order: bool = True) -> Sequence[Child]:
-        """A folder's entries, by name or as they come. Raises :class:`~kpacktools.errors.CallError`."""
+    def children(self, path: str) -> Sequence[Child]:
+        """A folder's entries by name. Raises :class:`~kpacktools.errors.CallError`."""
 
     def holds_files(self, path: str) -> bool:
         """True where a file lies at any depth below a folder."""
@@ -110,10 +110,10 @@ class LocalPlaces:
     def is_folder(self, path: str) -> bool:
         return os.path.isdir(path)
 
-    def children(self, path: str, *, in_order: bool = True) -> Sequence[Child]:
+    def children(self, path: str) -> Sequence[Child]:
         try:
             with os.scandir(path) as listing:
-                return sorted(listing, key=lambda child: child.name) if in_order else list(listing)
+                return sorted(listing, key=lambda child: child.name)
         except OSError as error:
             raise CallError(f"cannot list {path}: {error.strerror}") from error
 

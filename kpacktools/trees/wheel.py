@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding
+from kpacktools.limits import allowed
 from kpacktools.trees import Entry
 from kpacktools.trees.decompress import BLOCK, ArchiveError
-from kpacktools.trees.limits import allowed
 from kpacktools.trees.places import basename
 from kpacktools.trees.sources import LocalSource, Source
 from kpacktools.trees.spool import Spool
