@@ -19,6 +19,7 @@ from kpacktools.pipeline import Settings, conclude, open_inputs
 from kpacktools.planning.links import check_links
 from kpacktools.planning.merge import Counts
 from kpacktools.planning.plan import PlannedFolder, PlannedGroup, in_order
+from kpacktools.remote.delivery import Target, deliver
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.trees import names_in
 from kpacktools.trees.shards import Artifact
@@ -44,6 +45,15 @@ def archive(
     Raises :class:`~kpacktools.errors.CallError` for a source that is none of these, for two artifacts of one name,
     and where writing fails.
     """
+
+    def write(target: Target) -> Report:
+        return _archive(sources, target, settings, form)
+
+    return deliver(out, write, settings, replace=replace, dry_run=dry_run)
+
+
+def _archive(sources: Sequence[str], target: Target, settings: Settings, form: ArchiveForm) -> Report:
+    out = target.folder
     shards = open_inputs(sources, settings.policy.targets())
     artifacts = [artifact for shard in shards for artifact in shard.artifacts]
     _refuse(artifacts, out)
@@ -56,7 +66,9 @@ def archive(
     report = conclude(report, settings)
     if not report.ok:
         return report
-    return archive_outputs(report, out, folders, settings, form=form, replace=replace, dry_run=dry_run)
+    return archive_outputs(
+        report, out, folders, settings, form=form, replace=target.replace, dry_run=target.dry_run
+    )
 
 
 def archive_outputs(

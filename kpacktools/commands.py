@@ -34,6 +34,7 @@ from kpacktools.planning.layouts import ArtifactLayout, FlatLayout
 from kpacktools.planning.merge import Plan
 from kpacktools.planning.selection import Input, Selection
 from kpacktools.plugins import Registry, load_registry
+from kpacktools.remote.delivery import Target, deliver
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.targets import TargetTable
 from kpacktools.trees.access import Access
@@ -159,11 +160,16 @@ def inspect(
 
     Raises :class:`~kpacktools.errors.CallError` for a path or requirement that is unusable.
     """
+    from kpacktools.remote.published import check_published
+
     wanted = [Requirement.parse(text, settings.policy.targets()) for text in requirements]
     run = start_run("inspect", paths, settings, prefix, any_depth=True)
     checks = run.check()
-    gaps = tuple(required(wanted, checks, run.registry))
-    report = run.report(replace(checks, findings=checks.findings + gaps))
+    found = list(required(wanted, checks, run.registry))
+    access = access_of(settings, writes=False)
+    for path in paths:
+        found += check_published(path, access, content=settings.depth >= Depth.CONTENT, jobs=settings.jobs)
+    report = run.report(replace(checks, findings=(*checks.findings, *found)))
     files = sum(item.files for item in report.inputs)
     return replace(report, counts=replace(report.counts, files_in=files))
 
@@ -173,7 +179,7 @@ def split(source: str, out: str, settings: Settings, options: MergeOptions = Mer
 
     Raises :class:`~kpacktools.errors.CallError`.
     """
-    return _write_folders("split", [source], out, settings, options)
+    return _deliver("split", [source], out, settings, options)
 
 
 def merge(
@@ -183,7 +189,18 @@ def merge(
 
     Raises :class:`~kpacktools.errors.CallError`.
     """
-    return _write_folders("merge", shards, out, settings, options)
+    return _deliver("merge", shards, out, settings, options)
+
+
+def _deliver(
+    command: str, paths: Sequence[str], out: str, settings: Settings, options: MergeOptions
+) -> Report:
+    def write(target: Target) -> Report:
+        link = "hardlink" if target.is_passing and options.link == "auto" else options.link
+        there = replace(options, link=link, replace=target.replace, dry_run=target.dry_run)
+        return _write_folders(command, paths, target.folder, settings, there)
+
+    return deliver(out, write, settings, replace=options.replace, dry_run=options.dry_run)
 
 
 def _write_folders(

@@ -63,7 +63,11 @@ _TABLE: Final = (
     # Completeness
     Kind("coverage-gap", E, "A required engine has no content for a required target."),
     Kind("empty-bundle", E, "A target folder holds no file."),
-    Kind("partial-bundle", E, "A manifest stands without its kpack, or a kpack without its manifest."),
+    Kind(
+        "partial-bundle",
+        E,
+        "A manifest stands without its kpack, a kpack without its manifest, or a set's report without a file.",
+    ),
     Kind("no-match", E, "A filter matches nothing."),
     # Manifests
     Kind("manifest-invalid", E, "A manifest cannot be read or does not follow its schema."),

@@ -33,6 +33,7 @@ from kpacktools.planning.layouts import OwnerLayout
 from kpacktools.planning.merge import Plan
 from kpacktools.planning.plan import PlannedFile
 from kpacktools.planning.selection import Selection
+from kpacktools.remote.delivery import Target, deliver
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.reports.plaintext import human_size
 from kpacktools.trees.shards import Prefix
@@ -76,10 +77,21 @@ def wheel(
     options: WheelOptions,
     selected: WheelRun = WheelRun(),
 ) -> Report:
-    """Build device wheels, one per package owner, into the folder ``dist``.
+    """Build device wheels, one per package owner, into ``dist``: a folder, or a URL.
 
     Raises :class:`~kpacktools.errors.CallError`.
     """
+
+    def write(target: Target) -> Report:
+        there = replace(selected, dry_run=target.dry_run, replace=target.replace)
+        return _wheel(sources, target.folder, settings, options, there)
+
+    return deliver(dist, write, settings, replace=selected.replace, dry_run=selected.dry_run)
+
+
+def _wheel(
+    sources: Sequence[str], dist: str, settings: Settings, options: WheelOptions, selected: WheelRun
+) -> Report:
     run = start_run("wheel", sources, settings, selected.prefix, selected.shards_file)
     run.refuse_nested(dist)
     options = replace(options, external=(*options.external, *settings.policy.external))

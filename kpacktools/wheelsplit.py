@@ -32,6 +32,7 @@ from kpacktools.planning.claims import OPAQUE, Claim, ClaimedArtifact
 from kpacktools.planning.layouts import OwnerLayout
 from kpacktools.planning.plan import PlannedFolder
 from kpacktools.planning.selection import Input, Selection
+from kpacktools.remote.delivery import Target, deliver
 from kpacktools.reports.model import Report
 from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
 from kpacktools.trees import is_file
@@ -77,10 +78,21 @@ class _Source:
 def split_wheel(
     source: str, dist: str, settings: Settings, selected: WheelRun, only: Sequence[str] = ()
 ) -> Report:
-    """Split a wheel into the folder ``dist``; with ``only``, one wheel that keeps only these devices' content.
+    """Split a wheel into ``dist``, a folder or a URL; with ``only``, one wheel that keeps only these devices' content.
 
     Raises :class:`~kpacktools.errors.CallError`.
     """
+
+    def write(target: Target) -> Report:
+        there = replace(selected, dry_run=target.dry_run, replace=target.replace)
+        return _split_wheel(source, target.folder, settings, there, only)
+
+    return deliver(dist, write, settings, replace=selected.replace, dry_run=selected.dry_run)
+
+
+def _split_wheel(
+    source: str, dist: str, settings: Settings, selected: WheelRun, only: Sequence[str]
+) -> Report:
     wheel, findings = _open(source, settings)
     source = wheel.path
     artifact = Artifact(wheel.name, "wheel", GENERIC, (".",), wheel.tree, mount="./")

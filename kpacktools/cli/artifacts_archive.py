@@ -20,7 +20,9 @@ SOURCE_DATE_EPOCH is the time of all files in the archives; without it, it is 19
 
 @click.command("archive", epilog=EPILOG)
 @click.argument("sources", nargs=-1, required=True, metavar="SRC...")
-@click.option("-o", "--output", "out", required=True, metavar="OUT", help="Folder for the archives.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="OUT", help="Folder for the archives, or its URL."
+)
 @click.option(
     "--form",
     "archive_form",

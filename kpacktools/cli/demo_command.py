@@ -15,6 +15,7 @@ from kpacktools.hookspecs import Depth
 from kpacktools.outputs.wheels import platform_tag
 from kpacktools.outputs.wheelset import WheelOptions
 from kpacktools.pipeline import Settings
+from kpacktools.remote.delivery import refuse_url
 from kpacktools.reports.model import Report
 from kpacktools.reports.text import as_text
 from kpacktools.wheelbuild import WheelRun, wheel
@@ -37,6 +38,7 @@ def command(out: str) -> int:
 
     The shards hold small kernels of kpacktools' own, compiled for gfx942, gfx950 and gfx1201.
     """
+    refuse_url(out)
     shards = sorted(str(path) for path in data_path("examples", "shards").iterdir())
     merged, dist = os.path.join(out, "merged"), os.path.join(out, "dist")
     settings = Settings(depth=Depth.CONTENT, jobs=default_jobs())

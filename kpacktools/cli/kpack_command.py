@@ -16,6 +16,7 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.kpack import KpackError, Toc, read_toc
 from kpacktools.kpack.reader import KpackReader, verify
+from kpacktools.remote.delivery import refuse_url
 from kpacktools.reports.text import human_size
 from kpacktools.trees.places import Places, place_of
 
@@ -70,6 +71,7 @@ def extract_command(files: tuple[str, ...], out: str, keys: tuple[str, ...], tar
     """Write kernels as DIR/<target>/<key>.hsaco, whole or not at all."""
     from kpacktools.outputs.staging import stage
 
+    refuse_url(out)
     archives = [_open(path) for path in files]
     if any(archive.findings for archive in archives):
         return _print_findings(archives)

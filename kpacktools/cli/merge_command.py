@@ -22,7 +22,12 @@ Examples:
 @click.command("merge", epilog=EPILOG)
 @click.argument("shards", nargs=-1, metavar="[SHARD]...")
 @click.option(
-    "-o", "--output", "out", required=True, metavar="OUT", help="Folder for the artifact directories."
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    metavar="OUT",
+    help="Folder for the artifact directories, or its URL.",
 )
 @click.option(
     "--shards", "shards_file", metavar="FILE", help="TOML file that lists shards: name, path, targets, run."

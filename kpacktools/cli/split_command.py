@@ -19,7 +19,12 @@ Examples:
 @click.command("split", epilog=EPILOG)
 @click.argument("source", metavar="SRC")
 @click.option(
-    "-o", "--output", "out", required=True, metavar="OUT", help="Folder for the artifact directories."
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    metavar="OUT",
+    help="Folder for the artifact directories, or its URL.",
 )
 @folder_options
 @prefix_options

@@ -25,7 +25,9 @@ Examples:
 
 @click.command("wheel", epilog=EPILOG)
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@click.option("-o", "--output", "dist", required=True, metavar="DIST", help="Folder for the wheels.")
+@click.option(
+    "-o", "--output", "dist", required=True, metavar="DIST", help="Folder for the wheels, or its URL."
+)
 @click.option("--version", "version", metavar="V", help="Version of every wheel of the set.")
 @click.option(
     "--shards", "shards_file", metavar="FILE", help="TOML file that lists sources: name, path, targets, run."

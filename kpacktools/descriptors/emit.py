@@ -16,6 +16,8 @@ from kpacktools.findings import Finding, counted
 from kpacktools.outputs.staging import State, stage
 from kpacktools.pipeline import Settings, conclude
 from kpacktools.planning.merge import Counts
+from kpacktools.remote.delivery import Target, deliver
+from kpacktools.remote.urls import is_url, shown
 from kpacktools.reports.model import OutputReport, Report
 
 __all__ = ["EmitOptions", "emit"]
@@ -53,6 +55,17 @@ def emit(tree: str, out: str, settings: Settings, options: EmitOptions = EmitOpt
 
     Raises :class:`~kpacktools.errors.CallError` for a path or an option that is unusable.
     """
+    if is_url(out) and out.endswith(".toml"):
+        raise CallError(f"-o {shown(out)}: under a URL, name the folder that the descriptors go to")
+
+    def write(target: Target) -> Report:
+        there = replace(options, dry_run=target.dry_run, replace=target.replace)
+        return _emit(tree, target.folder, settings, there)
+
+    return deliver(out, write, settings, replace=options.replace, dry_run=options.dry_run)
+
+
+def _emit(tree: str, out: str, settings: Settings, options: EmitOptions) -> Report:
     settings.progress.start(f"scanning {tree}")
     found: list[Finding] = []
     if holds_artifacts(tree):

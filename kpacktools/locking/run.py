@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from kpacktools.locking.lockfile import as_toml, check_aliases, read_lock
 from kpacktools.locking.model import Lock, baselines_of
 from kpacktools.outputs.textfile import write_text
 from kpacktools.pipeline import Settings
-from kpacktools.trees.places import shown
+from kpacktools.trees.places import place_of, shown
 
 __all__ = ["check", "write"]
 
@@ -35,7 +34,8 @@ def write(
     :class:`~kpacktools.errors.CallError` for a path, a lock or an alias that is unusable.
     """
     lanes = default_lanes()
-    kept = read_lock(out, lanes).aliases if os.path.lexists(out) else {}
+    places, place = place_of(out)
+    kept = read_lock(out, lanes).aliases if places.exists(place) else {}
     combined = {**kept, **(aliases or {})}
     check_aliases(combined, lanes)
     inventory, _ = take_inventory("lock", paths, replace(settings, depth=Depth.CONTENT))

@@ -37,6 +37,7 @@ __all__ = [
     "clean_stale",
     "is_staging_name",
     "is_vacant",
+    "move_new",
     "refusals_named",
     "resolve",
     "same_file",
@@ -167,7 +168,7 @@ class Staging:
             names = [""] if self.whole else sorted(os.listdir(self.root))
             if self.fresh:
                 with suppress(FileExistsError):
-                    _move_new(self.root, self.target)
+                    move_new(self.root, self.target)
                     return dict.fromkeys(names, "written")
             # First a look at all of them: what another run wrote meanwhile must not stop this one half way.
             kept = set() if replace else {name for name in names if self._stands(name, same)}
@@ -191,7 +192,7 @@ class Staging:
         staged, final = self.path(name), self._final(name)
         for _ in range(_ATTEMPTS):
             with suppress(FileExistsError):
-                _move_new(staged, final)
+                move_new(staged, final)
                 return "written"
             if replace:
                 # Where it is gone since, the next round finds the place free.
@@ -248,12 +249,13 @@ def clean_around(target: str) -> None:
 def clean_stale(place: str) -> None:
     """Remove the staging folders of killed runs from a folder; those of live runs are spared.
 
-    A folder whose lock cannot be had or judged counts as live. Nothing is raised: what cannot be removed
-    is left to its owner.
+    A folder whose lock cannot be had or judged counts as live, and one that another user owns is that user's: in a
+    place that all may write to, its paths could be made to lead elsewhere while they are removed. Nothing is raised:
+    what cannot be removed is left to its owner.
     """
     try:
         with os.scandir(place) as entries:
-            found = [e.path for e in entries if is_staging_name(e.name) and e.is_dir(follow_symlinks=False)]
+            found = [entry.path for entry in entries if is_staging_name(entry.name) and _is_own(entry)]
     except OSError:
         return
     for folder in found:
@@ -269,6 +271,13 @@ def clean_stale(place: str) -> None:
                 _end(folder, lock)
             else:
                 os.close(lock)
+
+
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    """True for a folder of the user who runs this."""
+    if not entry.is_dir(follow_symlinks=False):
+        return False
+    return not hasattr(os, "geteuid") or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
 
 
 def _begin(place: str) -> tuple[str, int]:
@@ -350,7 +359,7 @@ def _missing(place: str) -> list[str]:
     return missing
 
 
-def _move_new(staged: str, final: str) -> None:
+def move_new(staged: str, final: str) -> None:
     """Rename to a path where nothing is, in one step; a folder may take the place of an empty one.
 
     Raises :class:`FileExistsError` where something is there.

@@ -1,4 +1,4 @@
-"""One text file that ``-o`` names."""
+"""One text file or object that ``-o`` names."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from kpacktools.errors import CallError
+from kpacktools.remote.delivery import write_bytes
+from kpacktools.remote.urls import is_url
 
 __all__ = ["write_text"]
 
 
 def write_text(path: str, text: str | Iterable[str]) -> None:
-    """Write a file, from one text or from pieces, whole or not at all.
+    """Write a file, or the object of a URL, from one text or from pieces, whole or not at all.
 
     Raises :class:`~kpacktools.errors.CallError` where that fails.
     """
+    if is_url(path):
+        write_bytes(path, "".join(text).encode())
+        return
     temporary = f"{path}.kpacktools-{os.getpid()}.tmp"
     try:
         try:

@@ -14,7 +14,7 @@ __all__ = ["RETRIES", "RefusedError", "Retries", "TransientError", "persistently
 
 T = TypeVar("T")
 
-Reason = Literal["missing", "forbidden", "changed", "no-ranges", "other"]
+Reason = Literal["missing", "forbidden", "changed", "no-ranges", "unable", "other"]
 
 
 class TransientError(Exception):

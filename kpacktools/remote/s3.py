@@ -32,7 +32,8 @@ PARTS_AT_ONCE: Final = 4
 
 _BUSY: Final = frozenset(
     ("SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "RequestTimeTooSkewed", "Throttling",
-     "ThrottlingException", "TooManyRequests", "OperationAborted", "BadDigest", "IncompleteBody")
+     "ThrottlingException", "TooManyRequests", "OperationAborted", "BadDigest", "IncompleteBody",
+     "ConditionalRequestConflict")
 )  # fmt: skip
 _MISSING: Final = frozenset(("NoSuchKey", "NoSuchBucket", "NoSuchVersion", "404"))
 _FORBIDDEN: Final = frozenset(
@@ -156,6 +157,15 @@ class S3Backend:
         bucket, key = self._split(path)
         self._call("delete_object", Bucket=bucket, Key=key)
 
+    def request(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """A request about one object, of those that only S3 has. Raises as all others do."""
+        bucket, key = self._split(path)
+        return self._call(method, Bucket=bucket, Key=key, **options)
+
+    def request_in(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """A request about the bucket that a path lies in."""
+        return self._call(method, Bucket=self._split(path)[0], **options)
+
     def _part(self, path: str, source: str, upload: str, number: int) -> dict[str, Any]:
         bucket, key = self._split(path)
         with open(source, "rb") as stream:
@@ -236,6 +246,8 @@ def _said(error: botocore.exceptions.ClientError) -> TransientError | RefusedErr
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     text = str(error.response.get("Error", {}).get("Message") or "")
     said = code if text in ("", code) else f"{code}: {text}"
+    if code == "NotImplemented":
+        return RefusedError(f"the store cannot do that ({said})", "unable")
     if code in _BUSY or status == 429 or status >= 500:
         return TransientError(said)
     if code in _MISSING or status == 404:

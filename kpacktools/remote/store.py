@@ -99,6 +99,11 @@ class Store:
         self.reads = 0
         """Requests for bytes of objects so far."""
 
+    @property
+    def backend(self) -> Backend:
+        """What makes the requests, for those that one protocol alone has."""
+        return self._backend
+
     def url(self, path: str) -> str:
         """A path as a URL that may be shown."""
         return urls.shown(self.root + path)

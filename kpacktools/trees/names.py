@@ -8,6 +8,7 @@ from typing import Final
 __all__ = [
     "MANIFEST_NAME",
     "MAX_MANIFEST",
+    "REPORT_NAME",
     "STAGING_PREFIX",
     "STAGING_SUFFIX",
     "archive_stem",
@@ -18,6 +19,9 @@ MANIFEST_NAME: Final = "artifact_manifest.txt"
 """The file that makes a folder an artifact directory: one stage prefix a line."""
 MAX_MANIFEST: Final = 1 << 20
 """Bytes of ``artifact_manifest.txt``."""
+
+REPORT_NAME: Final = "kpacktools-report.json"
+"""The report of a set that was published into a store, beside what it lists; it is written last."""
 
 STAGING_PREFIX: Final = ".kpacktools-"
 STAGING_SUFFIX: Final = ".tmp"

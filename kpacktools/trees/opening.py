@@ -18,7 +18,7 @@ from kpacktools.targets import GENERIC, TargetTable, UnknownTargetError
 from kpacktools.trees import Tree, names_in
 from kpacktools.trees.access import Access
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX
-from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, archive_stem, is_staging_name
+from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, REPORT_NAME, archive_stem, is_staging_name
 from kpacktools.trees.places import Child, Places, parent, place_of
 from kpacktools.trees.shards import Artifact, Prefix, Shard
 from kpacktools.trees.spool import Spool
@@ -200,7 +200,7 @@ class _Opening:
                         )
                     )
                     continue
-            elif name == MANIFEST_NAME:
+            elif name in (MANIFEST_NAME, REPORT_NAME):
                 continue
             found.append(
                 finding(
@@ -324,7 +324,8 @@ class _Opening:
                 within = "/".join(parts[-depth:])
                 root = self._places.above(path, depth)
                 break
-        tree = self._places.tree(root, within=within, label=self._places.normal(root))
+        skip = frozenset((REPORT_NAME,))
+        tree = self._places.tree(root, within=within, label=self._places.normal(root), skip=skip)
         artifact = Artifact(
             prefix.artifact, prefix.component, "generic", (prefix.stage,), tree, mount=prefix.stage + "/"
         )

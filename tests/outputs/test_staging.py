@@ -179,7 +179,7 @@ def test_replace_exchanges_in_one_step(tmp_path: Path, monkeypatch: pytest.Monke
             assert not os.path.lexists(target), "the old folder was moved away before the new one came"
             real(source, target)
 
-        monkeypatch.setattr(staging, "_move_new", _occupied)
+        monkeypatch.setattr(staging, "move_new", _occupied)
         monkeypatch.setattr(os, "rename", only_new)
         assert held.publish(replace=True) == {"a": "replaced"}
         assert Path(held.path("a"), "file").read_text() == "old"
@@ -202,7 +202,7 @@ def test_what_is_moved_aside_comes_back_when_the_new_folder_cannot_be_moved(
         real(source, target)
 
     monkeypatch.setattr(staging, "_exchange", lambda staged, final: False)
-    monkeypatch.setattr(staging, "_move_new", _occupied)
+    monkeypatch.setattr(staging, "move_new", _occupied)
     monkeypatch.setattr(os, "rename", second_fails)
     with pytest.raises(CallError, match="cannot be written: Permission denied"):
         write_folder(tmp_path, "a", "new", replace=True)
@@ -370,3 +370,16 @@ def test_a_whole_out_is_replaced_in_one_piece(tmp_path: Path) -> None:
         assert held.publish(replace=True, same=lambda staged, final: False) == {"": "replaced"}
     assert os.listdir(out) == ["new"]
     assert leftovers(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives folders away")
+def test_a_folder_of_another_user_is_left_to_that_user(tmp_path: Path) -> None:
+    stale = tmp_path / ".kpacktools-0123456789abcdef.tmp"
+    stale.mkdir()
+    (stale / "lock").touch()
+    os.chown(stale, 65534, 65534)
+    staging.clean_stale(os.fspath(tmp_path))
+    assert stale.exists()
+    os.chown(stale, 0, 0)
+    staging.clean_stale(os.fspath(tmp_path))
+    assert not stale.exists()

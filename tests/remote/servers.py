@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -182,6 +182,12 @@ class S3Server:
     """(method, path with query) of each request so far."""
     faults: list[int] = field(default_factory=list)
     """Statuses that the next requests are answered with instead."""
+    refuses_conditions: bool = False
+    """Conditional writes are answered as by a store that does not know them."""
+    loses: Callable[[str, str], bool] = field(default=lambda method, path: False)
+    """True for requests that are carried out, and whose answer is lost."""
+    fault_for: Callable[[str, str], int | None] = field(default=lambda method, path: None)
+    """The same by method and path with query."""
 
     @property
     def url(self) -> str:
@@ -233,9 +239,15 @@ class _Watched:
         query = environ.get("QUERY_STRING", "")
         path = environ.get("PATH_INFO", "") + (f"?{query}" if query else "")
         self._server.requests.append((environ["REQUEST_METHOD"], path))
-        if self._server.faults:
+        status = self._server.fault_for(environ["REQUEST_METHOD"], path)
+        if self._server.refuses_conditions and environ.get("HTTP_IF_NONE_MATCH"):
+            status = 501
+        if status is None and self._server.faults:
             status = self._server.faults.pop(0)
-            code = {503: "SlowDown", 403: "AccessDenied", 500: "InternalError"}.get(status, "Fault")
+        if status is not None:
+            code = {501: "NotImplemented", 503: "SlowDown", 403: "AccessDenied", 500: "InternalError"}.get(
+                status, "Fault"
+            )
             data = (
                 f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as asked</Message></Error>".encode()
             )
@@ -243,6 +255,12 @@ class _Watched:
                 f"{status} Fault", [("Content-Type", "application/xml"), ("Content-Length", str(len(data)))]
             )
             return [data]
+        if self._server.loses(environ["REQUEST_METHOD"], path):
+            with contextlib.closing(self._inner(environ, lambda *_: None)) as answer:
+                for _ in answer:
+                    pass
+            start_response("503 Lost", [("Content-Length", "0")])
+            return [b""]
         return self._inner(environ, start_response)
 
 
