@@ -40,7 +40,6 @@ ENVIRONMENTS: Final[Mapping[str, Environment]] = {
     "hash-seed-1": Environment({"PYTHONHASHSEED": "1"}),
     "hash-seed-2": Environment({"PYTHONHASHSEED": "2"}),
     "locale-c": Environment({"LC_ALL": "C"}),
-    "ascii": Environment({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
     "locale-turkish": Environment({"LC_ALL": "tr_TR.UTF-8"}),
     "kathmandu": Environment({"TZ": "Asia/Kathmandu"}),
     "umask-077": Environment(umask=0o077),
