@@ -98,7 +98,7 @@ def chunks_of(bundle: Bundle, tocs: Mapping[str, Toc], expected: Iterable[Expect
         by_kernel.setdefault((item.path, item.key), []).append(item)
     for entry in bundle.files(".kpack"):
         toc = tocs.get(entry.path)
-        if toc is None:
+        if toc is None or not toc.kernels:
             continue
         with open_whole(bundle.artifact.tree, entry.path) as stream:
             frames = frame_index(stream, toc)
