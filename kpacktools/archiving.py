@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kpacktools.checks.paths import check_names
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding
 from kpacktools.outputs.archives import (
     ArchiveForm,
+    WrittenArchive,
     archive_name,
     compare_archive,
     write_archives,
@@ -21,6 +23,7 @@ from kpacktools.planning.merge import Counts
 from kpacktools.planning.plan import PlannedFolder, PlannedGroup, in_order
 from kpacktools.remote.delivery import Target, deliver
 from kpacktools.reports.model import OutputReport, Report
+from kpacktools.tasks.log import logged
 from kpacktools.trees import names_in
 from kpacktools.trees.shards import Artifact
 
@@ -95,11 +98,28 @@ def archive_outputs(
     else:
         outputs = tuple(
             OutputReport(item.path, "archive", item.key, item.files, item.size, item.state, item.sha256)
-            for item in write_archives(
-                out, folders, form=form, replace=replace, jobs=settings.jobs, progress=settings.progress
-            )
+            for item in _written(out, folders, settings, form, replace)
         )
     return dataclasses.replace(report, outputs=outputs, dry_run=dry_run)
+
+
+def _written(
+    out: str, folders: Sequence[PlannedFolder], settings: Settings, form: ArchiveForm, replace: bool
+) -> tuple[WrittenArchive, ...]:
+    """Write archives, by workers or by threads."""
+    dispatch = settings.dispatch
+    if dispatch is not None:
+        from kpacktools.tasks.writing import pack_elsewhere
+
+        return write_archives(
+            out, folders, form=form, replace=replace, pack=partial(pack_elsewhere, dispatch)
+        )
+    size = sum(folder.size for folder in folders)
+    files = sum(folder.count for folder in folders)
+    with logged(settings.log, "archive", out, files=files, size=size):
+        return write_archives(
+            out, folders, form=form, replace=replace, jobs=settings.jobs, progress=settings.progress
+        )
 
 
 def _planned_output(

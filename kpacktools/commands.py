@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.hookspecs import Depth
-from kpacktools.outputs.folders import compare_folder, write_folders
+from kpacktools.outputs.folders import WrittenFolder, compare_folder, write_folders
 from kpacktools.pipeline import (
     Checks,
     Requirement,
@@ -37,6 +38,7 @@ from kpacktools.plugins import Registry, load_registry
 from kpacktools.remote.delivery import Target, deliver
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.targets import TargetTable
+from kpacktools.tasks.log import logged
 from kpacktools.trees.access import Access
 from kpacktools.trees.decompress import ArchiveForm
 from kpacktools.trees.places import identity
@@ -203,6 +205,31 @@ def _deliver(
     return deliver(out, write, settings, replace=options.replace, dry_run=options.dry_run)
 
 
+def _written(out: str, planned: Plan, settings: Settings, options: MergeOptions) -> tuple[WrittenFolder, ...]:
+    """Write what was planned, by workers or by threads."""
+    dispatch = settings.dispatch
+    if dispatch is not None:
+        from kpacktools.tasks.writing import fill_elsewhere
+
+        return write_folders(
+            out,
+            planned.folders,
+            replace=options.replace,
+            progress=settings.progress,
+            fill=partial(fill_elsewhere, dispatch, options.link),
+        )
+    size = sum(folder.size for folder in planned.folders)
+    with logged(settings.log, "folder", out, files=planned.counts.files_out, size=size):
+        return write_folders(
+            out,
+            planned.folders,
+            link=options.link,
+            replace=options.replace,
+            jobs=settings.jobs,
+            progress=settings.progress,
+        )
+
+
 def _write_folders(
     command: str, paths: Sequence[str], out: str, settings: Settings, options: MergeOptions
 ) -> Report:
@@ -220,7 +247,7 @@ def _write_folders(
         generic=settings.policy.generic,
         primary=primary_name(options.primary, [item.shard for item in run.inputs]),
     )
-    planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions, settings.cache)
+    planned = plan(run.inputs, layout, selection, run.targets, settings, exceptions)
     report = run.report(run.check(), planned)
     if not report.ok:
         return report
@@ -252,14 +279,7 @@ def _write_folders(
         return replace(report, outputs=tuple(outputs), dry_run=True)
     size = sum(folder.size for folder in planned.folders)
     settings.progress.start("writing", files=planned.counts.files_out, size=size)
-    written = write_folders(
-        out,
-        planned.folders,
-        link=options.link,
-        replace=options.replace,
-        jobs=settings.jobs,
-        progress=settings.progress,
-    )
+    written = _written(out, planned, settings, options)
     return replace(
         report,
         outputs=tuple(

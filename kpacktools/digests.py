@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kpacktools.errors import CallError
@@ -15,7 +14,7 @@ from kpacktools.trees.access import Distant, open_whole
 if TYPE_CHECKING:
     from kpacktools.cache import Cache
 
-__all__ = ["digest_of", "digests_of"]
+__all__ = ["digest_of", "digests_of", "known_digest"]
 
 _CHUNK: Final = 1 << 20
 
@@ -37,12 +36,11 @@ def digest_of(tree: Tree, path: str) -> str:
 
 
 def digests_of(
-    files: Iterable[tuple[Tree, str]], executor: Executor, cache: Cache | None = None
+    files: Iterable[tuple[Tree, str]], digest_all: Callable[[Sequence[tuple[Tree, str]]], Iterable[str]]
 ) -> Mapping[tuple[int, str], str]:
-    """(``id`` of the tree, path) -> sha256, reading files that are hard links of one another once, and those not at
-    all whose stores tell them from any other and that ``cache`` knows.
+    """(``id`` of the tree, path) -> sha256, reading files that are hard links of one another once.
 
-    Raises what :func:`digest_of` raises.
+    ``digest_all`` computes what :func:`known_digest` does, of many files. Raises what it raises.
     """
     unique: dict[tuple[int, str], tuple[Tree, str]] = {}
     same: dict[tuple[int, int], tuple[int, str]] = {}
@@ -60,12 +58,14 @@ def digests_of(
         alias[name] = first
         unique.setdefault(first, (tree, path))
     order = list(unique)
-    results = executor.map(lambda name: _known_digest(*unique[name], cache), order)
+    results = digest_all([unique[name] for name in order]) if order else ()
     known = dict(zip(order, results, strict=True))
     return {name: known[first] for name, first in alias.items()}
 
 
-def _known_digest(tree: Tree, path: str, cache: Cache | None) -> str:
+def known_digest(tree: Tree, path: str, cache: Cache | None = None) -> str:
+    """What :func:`digest_of` does, without reading a file whose store tells it from any other and that ``cache``
+    knows."""
     identity = tree.identity(path) if cache is not None and isinstance(tree, Distant) else None
     if cache is None or identity is None:
         return digest_of(tree, path)

@@ -19,7 +19,7 @@ from kpacktools.checks.paths import check_names
 from kpacktools.checks.run import check_bundles
 from kpacktools.checks.sets import mixed_builds, shadowing_variants
 from kpacktools.checks.standalone import check_archive
-from kpacktools.digests import digests_of
+from kpacktools.digests import digests_of, known_digest
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, counted, finding, sort_findings, with_severity
 from kpacktools.hookspecs import Bundle, Depth, Handler
@@ -35,6 +35,8 @@ from kpacktools.policy import NO_POLICY, Policy
 from kpacktools.progress import SILENT, Progress
 from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Report
 from kpacktools.targets import TargetTable, UnknownTargetError
+from kpacktools.tasks.log import NO_LOG, TaskLog
+from kpacktools.tasks.model import Dispatch, Workers
 from kpacktools.trees import Tree
 from kpacktools.trees.access import Access
 from kpacktools.trees.opening import open_shard, open_shards_below
@@ -65,6 +67,14 @@ class Settings:
     progress: Progress = SILENT
     cache: Cache | None = None
     """Where results of earlier runs are."""
+    workers: Workers | None = None
+    """Who does the tasks of checking, comparing and writing; None for threads of this process."""
+    log: TaskLog = NO_LOG
+
+    @property
+    def dispatch(self) -> Dispatch | None:
+        """How tasks are sent to the workers; None where this process does all work itself."""
+        return None if self.workers is None else Dispatch(self.workers, self.jobs, self.progress, self.log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +245,15 @@ def check(inputs: Sequence[Input], registry: Registry, targets: TargetTable, set
         return OPAQUE_HANDLER if bundle.handler == OPAQUE else registry.by_name(bundle.handler).handler
 
     checked, copies = check_bundles(
-        bundles, handler_of, settings.depth, targets, settings.jobs, settings.progress, cache=settings.cache
+        bundles,
+        handler_of,
+        settings.depth,
+        targets,
+        settings.jobs,
+        settings.progress,
+        cache=settings.cache,
+        dispatch=settings.dispatch,
+        log=settings.log,
     )
     for result in checked:
         found += result.findings
@@ -354,13 +372,20 @@ def plan(
     layout: Layout,
     selection: Selection,
     targets: TargetTable,
-    jobs: int,
+    settings: Settings,
     exceptions: Exceptions = Exceptions(),
-    cache: Cache | None = None,
 ) -> Plan:
     """Plan the outputs; reads only files that several inputs offer."""
-    with ThreadPoolExecutor(jobs) as executor:
-        look = Look(lambda files: digests_of(files, executor, cache), _build_id)
+
+    def digest_all(files: Sequence[tuple[Tree, str]]) -> Iterable[str]:
+        if settings.dispatch is not None:
+            from kpacktools.tasks.digesting import digests_elsewhere
+
+            return digests_elsewhere(files, settings.dispatch)
+        return executor.map(lambda file: known_digest(file[0], file[1], settings.cache), files)
+
+    with ThreadPoolExecutor(settings.jobs) as executor:
+        look = Look(lambda files: digests_of(files, digest_all), _build_id)
         return plan_merge(inputs, layout, selection, targets, look, exceptions)
 
 

@@ -16,7 +16,7 @@ from kpacktools.findings import Finding, Severity, finding
 from kpacktools.hookspecs import Depth
 from kpacktools.outputs.metawheel import built_wheel, meta_spec, read_reports
 from kpacktools.outputs.sbom import Provenance
-from kpacktools.outputs.staging import stage
+from kpacktools.outputs.staging import Staging, stage
 from kpacktools.outputs.wheels import WrittenWheel, wheel_filename, write_wheels
 from kpacktools.outputs.wheelset import (
     META,
@@ -36,6 +36,7 @@ from kpacktools.planning.selection import Selection
 from kpacktools.remote.delivery import Target, deliver
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.reports.plaintext import human_size
+from kpacktools.tasks.log import logged
 from kpacktools.trees.shards import Prefix
 from kpacktools.wheellinks import unresolved_libraries
 
@@ -108,7 +109,7 @@ def _wheel(
     )
     exceptions = Exceptions(foreign=settings.policy.foreign, generic=settings.policy.generic)
     layout = OwnerLayout(by_engine=selected.by_engine)
-    planned = plan(run.inputs, layout, selection, run.targets, settings.jobs, exceptions)
+    planned = plan(run.inputs, layout, selection, run.targets, settings, exceptions)
     checks = run.check()
     if not options.rpaths:
         return _build(run, dist, planned, checks, options, selected)
@@ -201,14 +202,7 @@ def _write(
     files = sum(len(item.spec.files) for item in wheels)
     settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
     with stage(dist) as staging:
-        specs = [item.spec for item in wheels]
-        written = write_wheels(
-            specs,
-            staging.root,
-            jobs=settings.jobs,
-            progress=settings.progress,
-            packed_sizes=selected.max_size is not None,
-        )
+        written = _written(staging, wheels, settings, packed_sizes=selected.max_size is not None)
         too_large = tuple(_too_large(dist, wheels, written, checks, selected.max_size))
         if too_large:
             report = conclude(replace(report, findings=report.findings + too_large), settings)
@@ -232,6 +226,28 @@ def _write(
             for item, done in zip(wheels, written, strict=True)
         ),
     )
+
+
+def _written(
+    staging: Staging, wheels: Sequence[PlannedWheel], settings: Settings, *, packed_sizes: bool
+) -> list[WrittenWheel]:
+    """Write wheels, by workers or by threads."""
+    specs = [item.spec for item in wheels]
+    dispatch = settings.dispatch
+    if dispatch is not None:
+        from kpacktools.tasks.writing import write_wheels_elsewhere
+
+        keys = [item.key for item in wheels]
+        return write_wheels_elsewhere(dispatch, staging, specs, keys, packed_sizes=packed_sizes)
+    files, size = sum(len(spec.files) for spec in specs), sum(item.size for item in wheels)
+    with logged(settings.log, "wheel", staging.out, files=files, size=size):
+        return write_wheels(
+            specs,
+            staging.root,
+            jobs=settings.jobs,
+            progress=settings.progress,
+            packed_sizes=packed_sizes,
+        )
 
 
 def known_files(run: Run, checks: Checks) -> KnownFiles:

@@ -109,7 +109,7 @@ def _split_wheel(
         none_expected=settings.policy.none_expected,
         kinds=selected.kinds,
     )
-    planned = plan(run.inputs, OwnerLayout(), selection, run.targets, settings.jobs)
+    planned = plan(run.inputs, OwnerLayout(), selection, run.targets, settings)
     checks = run.check()
     report = run.report(checks, planned)
     report = replace(report, notes=(*report.notes, *notes))

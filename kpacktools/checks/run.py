@@ -7,6 +7,7 @@ time than threads can use.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -18,6 +19,8 @@ from kpacktools.checks.kernels import Chunk, Collector, Kernels, chunks_of, read
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.progress import Progress
 from kpacktools.targets import TargetTable
+from kpacktools.tasks.log import NO_LOG, TaskLog, this_worker
+from kpacktools.tasks.model import Dispatch
 
 if TYPE_CHECKING:
     from kpacktools.cache import Cache
@@ -34,6 +37,7 @@ class _Open:
 
     index: int
     examined: Examined
+    begun: float
     waiting: int = 0
     """Chunks that are not done yet."""
     kernels: Kernels = field(default_factory=Kernels)
@@ -50,13 +54,19 @@ def check_bundles(
     progress: Progress,
     collect: Collector | None = None,
     cache: Cache | None = None,
+    dispatch: Dispatch | None = None,
+    log: TaskLog = NO_LOG,
 ) -> tuple[tuple[CheckedBundle, ...], Counter[tuple[bytes, int]]]:
-    """Check bundles as deep as asked.
+    """Check bundles as deep as asked, on ``jobs`` threads or by the workers of ``dispatch``.
 
     Returns them in the order given, and how often each kernel, as (sha256, bytes), occurs among all of them: empty
     unless the depth is content. Only then is ``collect`` told of kernels, in place of counting them, and ``cache``
     asked what is known of them.
     """
+    if dispatch is not None:
+        from kpacktools.tasks.checking import check_bundles_elsewhere
+
+        return check_bundles_elsewhere(bundles, depth, targets, dispatch, collect)
     keys = Counter(base for base, _ in {(b.key.base, b.key.name) for b in bundles})
     results: dict[int, CheckedBundle] = {}
     copies: Counter[tuple[bytes, int]] = Counter()
@@ -73,9 +83,20 @@ def check_bundles(
         results[item.index] = conclude(item.examined, kernels, keep_keys=keys[bundle.key.base] > 1)
         copies.update(item.kernels.digests)
         progress.advance(files=len(bundle.entries))
+        if log is not NO_LOG:
+            log.record(
+                "check",
+                bundle.path,
+                shard=bundle.shard,
+                key=bundle.key.name,
+                files=len(bundle.entries),
+                size=bundle.size,
+                seconds=time.perf_counter() - item.begun,
+                worker=this_worker(),
+            )
 
     with ThreadPoolExecutor(jobs) as executor:
-        examining: dict[Future[Examined], int] = {}
+        examining: dict[Future[Examined], tuple[int, float]] = {}
         reading: dict[Future[Kernels], _Open] = {}
         chunks: dict[Future[Kernels], Chunk] = {}
         upcoming = iter(order)
@@ -86,7 +107,8 @@ def check_bundles(
                 if index is None:
                     break
                 bundle = bundles[index]
-                examining[executor.submit(examine, bundle, handler_of(bundle), depth, targets, reuse)] = index
+                look = executor.submit(examine, bundle, handler_of(bundle), depth, targets, reuse)
+                examining[look] = index, time.perf_counter()
                 open_bundles += 1
             if not (examining or reading):
                 break
@@ -95,7 +117,8 @@ def check_bundles(
             for future in done:
                 if future in examining:
                     examined = future.result()
-                    item = _Open(examining.pop(future), examined)
+                    index, begun = examining.pop(future)
+                    item = _Open(index, examined, begun)
                     if depth >= Depth.CONTENT:
                         for known in examined.known.values():
                             item.kernels.add(known)

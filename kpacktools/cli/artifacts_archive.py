@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from kpacktools.cli.options import emit, run_options, settings_from
+from kpacktools.cli.options import emit, run_options, settings_from, task_options
 
 __all__ = ["command"]
 
@@ -34,6 +34,7 @@ SOURCE_DATE_EPOCH is the time of all files in the archives; without it, it is 19
 @click.option("--replace", is_flag=True, help="Replace archives that exist with other content.")
 @click.option("--dry-run", is_flag=True, help="Check, and compare with what is there; write nothing.")
 @run_options(default_depth=None)
+@task_options
 def command(sources: tuple[str, ...], out: str, **options: Any) -> int:
     """Write OUT/{name}_{component}_{key}.tar.zst, and .sha256sum beside it, for every artifact directory of SRC.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kpacktools import commands
-from kpacktools.cli.options import emit, prefix_from, prefix_options, run_options, settings_from
+from kpacktools.cli.options import emit, prefix_from, prefix_options, run_options, settings_from, task_options
 
 EPILOG = """\b
 Examples:
@@ -28,6 +28,7 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE instead of stdout.")
 @prefix_options
 @run_options(default_depth="content", forms=("text", "json", "html", "sarif"))
+@task_options
 def command(
     paths: tuple[str, ...],
     requirements: tuple[str, ...],

@@ -9,7 +9,7 @@ import click
 
 from kpacktools import commands
 from kpacktools.cli.folder_options import folder_options, merge_options_from
-from kpacktools.cli.options import emit, prefix_options, run_options, settings_from
+from kpacktools.cli.options import emit, prefix_options, run_options, settings_from, task_options
 
 EPILOG = """\b
 Examples:
@@ -41,6 +41,7 @@ Examples:
 @folder_options
 @prefix_options
 @run_options()
+@task_options
 def command(
     shards: tuple[str, ...],
     out: str,

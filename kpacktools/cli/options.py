@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +16,8 @@ from kpacktools.outputs.textfile import write_text
 from kpacktools.pipeline import Settings
 from kpacktools.policy import load_policy
 from kpacktools.reports.model import Report
+from kpacktools.tasks.log import NO_LOG, open_log
+from kpacktools.tasks.model import Workers
 from kpacktools.trees.shards import Prefix
 
 if TYPE_CHECKING:
@@ -29,8 +32,10 @@ __all__ = [
     "prefix_options",
     "run_options",
     "settings_from",
+    "task_options",
 ]
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -89,6 +94,25 @@ def run_options(
     return decorate
 
 
+def task_options(function: F) -> F:
+    """``--scheduler --task-log``."""
+    for option in (
+        click.option(
+            "--task-log",
+            metavar="FILE",
+            help="Write a line of JSON to FILE for each task that ends: shard, key, bytes, seconds, worker.",
+        ),
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Let the workers of a Dask cluster check and write (needs kpacktools[dask]): tcp://HOST:PORT or "
+            "tls://HOST:PORT of its scheduler, or local:N for N processes here. The result is the same.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def prefix_options(function: F) -> F:
     """What an install prefix becomes."""
     for option in (
@@ -124,10 +148,11 @@ def prefix_from(artifacts: tuple[str, ...], component: str | None, stage: str) -
 def settings_from(options: dict[str, Any]) -> Settings:
     """Take the options of :func:`run_options` out of a command's arguments.
 
-    Raises :class:`~kpacktools.errors.CallError` for an unusable policy file.
+    Raises :class:`~kpacktools.errors.CallError` for an unusable policy file, scheduler or log.
     """
     from kpacktools.reports.terminal import progress_for
 
+    scheduler, task_log = options.pop("scheduler", None), options.pop("task_log", None)
     options["shown"] = {name: options.pop(name) for name in ("form", "quiet", "verbose")}
     depth = options.pop("depth", "toc")
     folder = options.pop("cache", None)
@@ -138,7 +163,20 @@ def settings_from(options: dict[str, Any]) -> Settings:
         jobs=options.pop("jobs") or default_jobs(),
         progress=progress_for(sys.stderr, quiet=options["shown"]["quiet"]),
         cache=opened_cache(folder),
+        log=NO_LOG if task_log is None else _until_the_end(open_log(task_log)),
+        workers=None if scheduler is None else _workers(scheduler),
     )
+
+
+def _until_the_end(context: AbstractContextManager[T]) -> T:
+    """Enter a context that is left when the command ends, however it does."""
+    return click.get_current_context().with_resource(context)
+
+
+def _workers(scheduler: str) -> Workers:
+    from kpacktools.tasks.cluster import workers_at
+
+    return _until_the_end(workers_at(scheduler))
 
 
 def opened_cache(folder: str | None) -> Cache | None:

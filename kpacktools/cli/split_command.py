@@ -8,7 +8,7 @@ import click
 
 from kpacktools import commands
 from kpacktools.cli.folder_options import folder_options, merge_options_from
-from kpacktools.cli.options import emit, prefix_options, run_options, settings_from
+from kpacktools.cli.options import emit, prefix_options, run_options, settings_from, task_options
 
 EPILOG = """\b
 Examples:
@@ -29,6 +29,7 @@ Examples:
 @folder_options
 @prefix_options
 @run_options()
+@task_options
 def command(source: str, out: str, **options: Any) -> int:
     """Split SRC into OUT/{name}_{component}_generic and OUT/{name}_{component}_{target}.
 

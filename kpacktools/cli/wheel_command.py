@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kpacktools.cli.options import emit, prefix_from, run_options, settings_from
+from kpacktools.cli.options import emit, prefix_from, run_options, settings_from, task_options
 from kpacktools.errors import CallError
 from kpacktools.outputs.wheels import platform_tag
 from kpacktools.outputs.wheelset import DEFAULT_OVERLAY, WheelOptions
@@ -155,6 +155,7 @@ Examples:
 @click.option("--replace", is_flag=True, help="Replace wheels that exist with other content.")
 @click.option("--dry-run", is_flag=True, help="Check and plan; write nothing.")
 @run_options()
+@task_options
 def command(sources: tuple[str, ...], dist: str, version: str | None, **options: Any) -> int:
     """Build device wheels from SOURCE... (merged artifact directories, shards, or an install prefix) into DIST.
 

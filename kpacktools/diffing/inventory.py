@@ -138,7 +138,7 @@ def _read(run: Run, collect: Collector) -> Checks:
     settings.progress.start("reading", files=len(bundles), size=size)
     checked, _ = check_bundles(
         bundles, handler_of, settings.depth, run.targets, settings.jobs, settings.progress, collect,
-        settings.cache,
+        settings.cache, settings.dispatch, settings.log,
     )  # fmt: skip
     found += (problem for result in checked for problem in result.findings)
     return Checks((*checked, *alone), tuple(found))

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import zstandard
 
@@ -45,7 +45,15 @@ from kpacktools.trees.checksum import CHECKSUM_SUFFIX, checksum_file, read_check
 from kpacktools.trees.decompress import ArchiveForm
 from kpacktools.trees.names import MANIFEST_NAME
 
-__all__ = ["ArchiveForm", "WrittenArchive", "archive_name", "compare_archive", "write_archives"]
+__all__ = [
+    "ArchiveForm",
+    "PackedArchive",
+    "WrittenArchive",
+    "archive_name",
+    "compare_archive",
+    "pack_archive",
+    "write_archives",
+]
 
 _ZSTD_LEVEL: Final = 3
 _ZSTD_JOB: Final = 2 << 20
@@ -73,6 +81,18 @@ class WrittenArchive:
     """Of the archive, in hexadecimal."""
     state: State
     """``kept`` where it was there already with the same bytes."""
+
+
+class PackedArchive(NamedTuple):
+    """An archive in a staging folder."""
+
+    size: int
+    """Bytes."""
+    sha256: str
+
+
+Packer = Callable[[Staging, Sequence[PlannedFolder], ArchiveForm, int], list[PackedArchive]]
+"""Packs folders into a staging folder, with checksum files; the last argument is the time of all members."""
 
 
 class _Compressor(Protocol):
@@ -130,8 +150,9 @@ def write_archives(
     replace: bool = False,
     jobs: int = 1,
     progress: Progress = SILENT,
+    pack: Packer | None = None,
 ) -> tuple[WrittenArchive, ...]:
-    """Write the planned folders as archives into ``out``, all of them or none, with ``jobs`` threads.
+    """Write the planned folders as archives into ``out``, all of them or none, with ``jobs`` threads or by ``pack``.
 
     An archive that is there with the same bytes is kept; one with other bytes is replaced with ``replace``, and
     is else an error. The result has the order of ``folders``. xz takes 94 MiB a thread, zstd 10.
@@ -145,18 +166,22 @@ def write_archives(
     label = os.fspath(out)
     names = [archive_name(folder, form) for folder in folders]
     with stage(label) as staging:
-        packed = _pack_all(folders, staging, form, jobs, progress)
+        if pack is not None:
+            with refusals_named(label):
+                packed = pack(staging, folders, form, _time())
+        else:
+            packed = _pack_all(folders, staging, form, jobs, progress)
         states = _settle(staging, names, replace)
     return tuple(
         WrittenArchive(
             path=os.path.join(label, name),
             key=folder.key,
             files=folder.count,
-            size=digest.size,
-            sha256=digest.hexdigest(),
+            size=done.size,
+            sha256=done.sha256,
             state=states[name],
         )
-        for name, folder, digest in zip(names, folders, packed, strict=True)
+        for name, folder, done in zip(names, folders, packed, strict=True)
     )
 
 
@@ -224,14 +249,16 @@ def _check_files(folder: PlannedFolder) -> None:
 
 def _pack_all(
     folders: Sequence[PlannedFolder], staging: Staging, form: ArchiveForm, jobs: int, progress: Progress
-) -> list[_Digest]:
+) -> list[PackedArchive]:
     """Pack archives into a staging folder, several at once; the error raised is that of the first in order."""
     workers = min(max(1, jobs), len(folders))
     packing = _packing(form, jobs // workers, progress)
     with ThreadPoolExecutor(workers) as pool, refusals_named(staging.out):
         # The largest first, so that it is not the one that all others have to wait for.
         running = {
-            index: pool.submit(_pack_file, folders[index], staging, packing)
+            index: pool.submit(
+                _pack_file, folders[index], staging.path(archive_name(folders[index], form)), packing
+            )
             for index in sorted(range(len(folders)), key=lambda index: -folders[index].size)
         }
         try:
@@ -242,18 +269,29 @@ def _pack_all(
 
 
 def _packing(form: ArchiveForm, threads: int, progress: Progress) -> _Packing:
-    return _Packing(form, max(1, threads), max(0, source_date_epoch()), progress, threading.Event())
+    return _Packing(form, max(1, threads), _time(), progress, threading.Event())
 
 
-def _pack_file(folder: PlannedFolder, staging: Staging, packing: _Packing) -> _Digest:
+def _time() -> int:
+    return max(0, source_date_epoch())
+
+
+def pack_archive(path: str, folder: PlannedFolder, form: ArchiveForm, time: int) -> PackedArchive:
+    """Pack one folder into the new file ``path``, and its checksum beside it, with one thread.
+
+    Raises :class:`OSError` and :class:`~kpacktools.errors.CallError`.
+    """
+    return _pack_file(folder, path, _Packing(form, 1, time, SILENT, threading.Event()))
+
+
+def _pack_file(folder: PlannedFolder, path: str, packing: _Packing) -> PackedArchive:
     """One archive and its checksum."""
-    path = staging.path(archive_name(folder, packing.form))
     with open(path, "xb") as sink:
         digest = _Digest(sink.write)
         _pack(folder, digest, packing)
     with open(path + CHECKSUM_SUFFIX, "xb") as checksum:
         checksum.write(checksum_file(digest.hexdigest()))
-    return digest
+    return PackedArchive(digest.size, digest.hexdigest())
 
 
 def _pack(folder: PlannedFolder, sink: _Digest, packing: _Packing) -> None:

@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from kpacktools.errors import CallError
 from kpacktools.outputs import transfer
 from kpacktools.outputs.linking import Task, link_groups, opened
-from kpacktools.outputs.staging import State, clean_around, is_vacant, refusals_named, resolve, stage
+from kpacktools.outputs.staging import Staging, State, clean_around, is_vacant, refusals_named, resolve, stage
 from kpacktools.outputs.transfer import LinkMode
 from kpacktools.planning.plan import PlannedFile, PlannedFolder, PlannedGroup
 from kpacktools.progress import SILENT, Progress
@@ -28,10 +28,13 @@ from kpacktools.trees import is_link
 from kpacktools.trees.access import open_to_copy
 from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
 
-__all__ = ["MANIFEST_NAME", "Comparison", "WrittenFolder", "compare_folder", "write_folders"]
+__all__ = ["MANIFEST_NAME", "Comparison", "WrittenFolder", "compare_folder", "fill_folder", "write_folders"]
 
 Comparison = Literal["absent", "equal", "differs"]
 """What is at a folder's destination before it is written; an empty folder counts as absent."""
+
+Filler = Callable[[Staging, Mapping[str, PlannedFolder]], None]
+"""Writes folders, given as path in a staging folder -> plan."""
 
 _BATCH_FILES = 256
 _BATCH_BYTES = 64 << 20
@@ -74,12 +77,14 @@ def write_folders(
     replace: bool = False,
     jobs: int = 1,
     progress: Progress = SILENT,
+    fill: Filler | None = None,
 ) -> tuple[WrittenFolder, ...]:
     """Write the planned folders below ``out``, all of them or none; what equals its plan already is kept.
 
     A folder that is there and differs is replaced with ``replace``, and is else an error, before anything is
     written. ``jobs`` threads share the work; the result does not depend on their number. The result has the
     order of ``folders``. ``progress`` is told about every file of every folder, also of those that are kept.
+    ``fill`` is who writes them, in place of these threads.
 
     Raises :class:`~kpacktools.errors.CallError` where a folder differs from its plan, a plan offers one
     destination twice or leaves its folder, an input is not what was scanned, or the system refuses.
@@ -105,7 +110,10 @@ def write_folders(
             planned = {staging.path(folder.name): folder for folder in missing}
             try:
                 with refusals_named(label):
-                    _fill(planned, parents, link, jobs, progress)
+                    if fill is not None:
+                        fill(staging, planned)
+                    else:
+                        _fill(planned, parents, link, jobs, progress)
             except transfer.TransferError as error:
                 raise CallError(f"{error}; {label} is as it was before") from error
             states |= staging.publish(
@@ -124,6 +132,16 @@ def write_folders(
         )
         for folder in folders
     )
+
+
+def fill_folder(root: str, folder: PlannedFolder, link: LinkMode) -> None:
+    """Write one planned folder to ``root``, where nothing is yet, and look at it once more.
+
+    Raises :class:`OSError` and :class:`~kpacktools.errors.CallError`.
+    """
+    if not folder.name:
+        os.mkdir(root)
+    _fill({root: folder}, {folder.name: _parents(folder)}, link, 1, SILENT)
 
 
 def compare_folder(out: str | os.PathLike[str], folder: PlannedFolder) -> Comparison:

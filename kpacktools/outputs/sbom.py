@@ -62,7 +62,11 @@ class Provenance:
 
 
 def sbom_file(
-    distribution: str, version: str, known: Mapping[str, Provenance], digests: Mapping[str, bytes]
+    distribution: str,
+    version: str,
+    known: Mapping[str, Provenance],
+    digests: Mapping[str, bytes],
+    environ: Mapping[str, str] = os.environ,
 ) -> bytes:
     """The SBOM of one wheel.
 
@@ -77,7 +81,7 @@ def sbom_file(
         "serialNumber": _serial(name, version, _components(paths, known, digests)),
         "version": 1,
         "metadata": {
-            **_timestamp(),
+            **_timestamp(environ),
             "tools": {"components": [{"type": "application", "name": "kpacktools", "version": __version__}]},
             "component": {
                 "type": "library",
@@ -118,9 +122,9 @@ def _serial(name: str, version: str, components: Iterable[Mapping[str, Any]]) ->
     return uuid.UUID(bytes=content.digest()[:16], version=5).urn
 
 
-def _timestamp() -> dict[str, str]:
+def _timestamp(environ: Mapping[str, str]) -> dict[str, str]:
     """Nothing unless ``SOURCE_DATE_EPOCH`` is set: the clock is not content."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    epoch = environ.get("SOURCE_DATE_EPOCH")
     if not epoch or not epoch.isdigit():
         return {}
     return {"timestamp": datetime.fromtimestamp(int(epoch), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}

@@ -72,18 +72,19 @@ def write_wheels(
     epoch: int | None = None,
     limits: ZipLimits = STANDARD_LIMITS,
     packed_sizes: bool = False,
+    environ: Mapping[str, str] = os.environ,
 ) -> list[WrittenWheel]:
     """Write wheels under their own names into ``folder``, in ``jobs`` threads that share all of the work.
 
-    ``epoch`` is the time of all members in seconds since 1970, None that of ``SOURCE_DATE_EPOCH``. The bytes
-    depend on the specs and the epoch only. ``packed_sizes`` asks for what each member takes in the archive. When
-    this raises, what lies in ``folder`` is of no use.
+    ``epoch`` is the time of all members in seconds since 1970, None that of ``SOURCE_DATE_EPOCH`` in
+    ``environ``. The bytes depend on the specs and these two only. ``packed_sizes`` asks for what each member takes in
+    the archive. When this raises, what lies in ``folder`` is of no use.
 
     Raises :class:`ValueError` for a spec that cannot become a wheel, before anything is written;
     :class:`~kpacktools.errors.CallError` for a file that changed since it was planned; :class:`OSError` for
     one that cannot be read, or where writing fails.
     """
-    form = ZipFormat.at(source_date_epoch() if epoch is None else epoch, limits)
+    form = ZipFormat.at(source_date_epoch(environ) if epoch is None else epoch, limits)
     drafts = [_draft(spec, folder) for spec in specs]
     progress.start(
         "wheels",
@@ -95,7 +96,9 @@ def write_wheels(
         crew = stack.enter_context(Crew(jobs))
         work = [(writer, draft.members) for writer, draft in zip(writers, drafts, strict=True)]
         ready = write_members(work, crew, progress)
-        return [_finish(draft, writer, packed_sizes) for draft, writer in zip(drafts, ready, strict=True)]
+        return [
+            _finish(draft, writer, packed_sizes, environ) for draft, writer in zip(drafts, ready, strict=True)
+        ]
 
 
 class _Draft(NamedTuple):
@@ -124,7 +127,7 @@ def _draft(spec: WheelSpec, folder: str) -> _Draft:
     return _Draft(spec, path, members, dist_info, metadata_file(spec))
 
 
-def _finish(draft: _Draft, writer: ZipWriter, packed_sizes: bool) -> WrittenWheel:
+def _finish(draft: _Draft, writer: ZipWriter, packed_sizes: bool, environ: Mapping[str, str]) -> WrittenWheel:
     _check_declared(draft.spec, writer)
     used_zlib = any(row.method == DEFLATED and row.size > ONE_SHOT for row in writer.rows)
     _append(
@@ -134,7 +137,7 @@ def _finish(draft: _Draft, writer: ZipWriter, packed_sizes: bool) -> WrittenWhee
             for name, content in (
                 ("METADATA", draft.metadata),
                 ("WHEEL", wheel_file(draft.spec, used_zlib=used_zlib)),
-                *sorted((*draft.spec.dist_info, *_sbom(draft.spec, writer))),
+                *sorted((*draft.spec.dist_info, *_sbom(draft.spec, writer, environ))),
             )
         ],
     )
@@ -154,11 +157,12 @@ def _check_declared(spec: WheelSpec, writer: ZipWriter) -> None:
             )
 
 
-def _sbom(spec: WheelSpec, writer: ZipWriter) -> list[tuple[str, bytes]]:
+def _sbom(spec: WheelSpec, writer: ZipWriter, environ: Mapping[str, str]) -> list[tuple[str, bytes]]:
     if spec.provenance is None:
         return []
     digests = {row.name: row.digest for row in writer.rows}
-    return [(SBOM_NAME, sbom_file(spec.distribution, str(Version(spec.version)), spec.provenance, digests))]
+    name, version = spec.distribution, str(Version(spec.version))
+    return [(SBOM_NAME, sbom_file(name, version, spec.provenance, digests, environ))]
 
 
 def _append(writer: ZipWriter, files: Sequence[tuple[str, bytes]]) -> None:

@@ -1,0 +1,122 @@
+"""A machine-readable log of tasks: one JSON object a line, written when a task ends.
+
+>>> with open_log("tasks.jsonl") as log:                                     # doctest: +SKIP
+...     log.record("check", "in/hip_lib_gfx942", key="gfx942", size=1 << 20, seconds=0.5, worker="host:123")
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Final, TextIO
+
+from kpacktools.errors import CallError
+
+__all__ = ["NO_LOG", "SCHEMA", "FileLog", "TaskLog", "logged", "open_log", "this_worker"]
+
+SCHEMA: Final = "kpacktools.task/v1"
+
+
+class TaskLog:
+    """A log that nobody reads; may be told from any thread."""
+
+    def record(
+        self,
+        kind: str,
+        name: str,
+        *,
+        seconds: float,
+        worker: str,
+        shard: str | None = None,
+        key: str | None = None,
+        files: int = 0,
+        size: int = 0,
+        attempt: int = 1,
+        error: str | None = None,
+    ) -> None:
+        """A task ended; ``error`` says why where it failed."""
+
+
+NO_LOG: Final = TaskLog()
+
+
+class FileLog(TaskLog):
+    """A log in a file."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._begun = time.monotonic()
+
+    def record(
+        self,
+        kind: str,
+        name: str,
+        *,
+        seconds: float,
+        worker: str,
+        shard: str | None = None,
+        key: str | None = None,
+        files: int = 0,
+        size: int = 0,
+        attempt: int = 1,
+        error: str | None = None,
+    ) -> None:
+        line = json.dumps(
+            {
+                "schema": SCHEMA,
+                "kind": kind,
+                "name": name,
+                "shard": shard,
+                "key": key,
+                "files": files,
+                "bytes": size,
+                "seconds": round(seconds, 6),
+                "ended": round(time.monotonic() - self._begun, 6),
+                "worker": worker,
+                "attempt": attempt,
+                "error": error,
+            }
+        )
+        with self._lock:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+
+@contextmanager
+def open_log(path: str) -> Iterator[FileLog]:
+    """A new log at ``path``, in place of what is there.
+
+    Raises :class:`~kpacktools.errors.CallError` where it cannot be written.
+    """
+    try:
+        stream = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 (an error of the body is not ours)
+    except OSError as error:
+        raise CallError(f"--task-log {path}: {error.strerror or error}") from error
+    with stream:
+        yield FileLog(stream)
+
+
+@contextmanager
+def logged(log: TaskLog, kind: str, name: str, *, files: int, size: int) -> Iterator[None]:
+    """Records the work of the context, done by threads of this process that share all of it, as one task."""
+    begun = time.perf_counter()
+    yield
+    seconds = time.perf_counter() - begun
+    log.record(kind, name, files=files, size=size, seconds=seconds, worker=this_worker())
+
+
+@lru_cache(maxsize=1)
+def _host() -> str:
+    return socket.gethostname()
+
+
+def this_worker() -> str:
+    """This process, as logs name it: ``host:pid``."""
+    return f"{_host()}:{os.getpid()}"
