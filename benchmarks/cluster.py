@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What workers cost and bring: the same commands with threads and with Dask workers on this machine, in alternation::
 
-    python benchmarks/cluster.py [--only W5] [--repeat 3] [--workers 1,2] [--quick] [--dir DIR]
+    python benchmarks/cluster.py [--only W5] [--job wheel] [--repeat 3] [--workers 1,2] [--quick] [--dir DIR]
 
 Needs the extra ``kpacktools[dask]``. *Start-up* is the same command on an almost empty input: Dask's imports and the
 workers' own. It is taken off before anything is compared. docs/scale.md says how to read the table.
@@ -70,10 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--repeat", type=int, default=3, metavar="N", help="runs of each; default: %(default)s"
     )
+    names = [job.name for job in JOBS]
+    parser.add_argument("--job", action="append", choices=names, help="may be repeated; default: all")
     parser.add_argument("--workers", default="1,2", metavar="N,...", help="default: %(default)s")
     parser.add_argument("--quick", action="store_true", help="a tenth of the size: a smoke test")
     parser.add_argument("--dir", type=Path, default=MEMORY, metavar="DIR", help="default: %(default)s")
     options = parser.parse_args(arguments)
+    jobs = [job for job in JOBS if options.job is None or job.name in options.job]
     workers = [int(text) for text in options.workers.split(",")]
     print("| input, job | way | seconds | against 1 thread | processor seconds | start-up |")
     print("|---|---|--:|--:|--:|--:|", flush=True)
@@ -81,7 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.only.split(","):
             root = Path(tempfile.mkdtemp(prefix="kpacktools-bench-", dir=options.dir))
             try:
-                _measure(Track(root, options.repeat, lambda text: None), name, workers, quick=options.quick)
+                _measure(
+                    Track(root, options.repeat, lambda text: None), name, jobs, workers, quick=options.quick
+                )
             finally:
                 shutil.rmtree(root, ignore_errors=True)
     except BenchmarkError as error:
@@ -90,14 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measure(track: Track, name: str, workers: Sequence[int], *, quick: bool) -> None:
+def _measure(track: Track, name: str, jobs: Sequence[Job], workers: Sequence[int], *, quick: bool) -> None:
     start = make_input(track, "start")
     root = make_input(track, name, quick=quick)
     ways = {
         **{f"{count} thread{'s' * (count > 1)}": ("--jobs", str(count)) for count in (1, 2)},
         **{f"{count} worker{'s' * (count > 1)}": ("--scheduler", f"local:{count}") for count in workers},
     }
-    for job in JOBS:
+    for job in jobs:
         contenders = [
             job.contender(place, *options, name=f"{way} {kind}")
             for way, options in ways.items()

@@ -13,7 +13,8 @@ EPILOG = """\b
 Examples:
   kpacktools inspect shards/
   kpacktools inspect merged --depth toc --require rocke:gfx942 --require lib/aiter:gfx950
-  kpacktools inspect merged --format html -o report.html"""
+  kpacktools inspect merged --format html -o report.html
+  kpacktools inspect /shared/merged --scheduler tcp://head:8786"""
 
 
 @click.command("inspect", epilog=EPILOG)

@@ -16,7 +16,8 @@ Examples:
   kpacktools merge shards/gfx942 shards/gfx950 -o merged
   kpacktools merge shards/* -o merged --dry-run
   kpacktools merge shards/* -o prefix --flatten --link hardlink
-  kpacktools merge --shards release.toml --primary gfx942 --policy policy.toml -o merged"""
+  kpacktools merge --shards release.toml --primary gfx942 --policy policy.toml -o merged
+  kpacktools merge --shards release.toml -o /shared/merged --scheduler tcp://head:8786 --task-log tasks.jsonl"""
 
 
 @click.command("merge", epilog=EPILOG)

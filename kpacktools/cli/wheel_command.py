@@ -19,6 +19,7 @@ EPILOG = """\b
 Examples:
   kpacktools wheel merged -o dist --version 7.15.0
   kpacktools wheel merged -o dist --version 7.15.0 --device gfx942 --dry-run
+  kpacktools wheel /shared/merged -o /shared/dist --version 7.15.0 --scheduler local:4
   kpacktools wheel amd_aiter-0.1.7-py3-none-any.whl -o dist
   kpacktools wheel merged -o dist --version 7.15.0 --requires 'my-libs=={version}' --external my-libs"""
 

@@ -105,8 +105,9 @@ def workers_at(scheduler: str) -> Iterator[Workers]:
         lost = (distributed.KilledWorker,) if address.processes else ()
         watch = _Watch(client)
         yield Workers(client.get_executor(pure=False), watch.count, lost, mine, watch.trouble)
-        with suppress(Exception):  # the run is over: whatever a worker says to this does not change it
-            client.run(forget, on_error="ignore")
+        if not address.processes:
+            with suppress(Exception):  # the run is over: whatever a worker says to this does not change it
+                client.run(forget, on_error="ignore")
 
 
 class _Watch:
@@ -160,6 +161,10 @@ def _local_cluster(address: Address) -> Iterator[Any]:
         # The task that ran is tried again by run_tasks, which counts and says so.
         "distributed.scheduler.allowed-failures": 0,
         "distributed.worker.memory.terminate": False,
+        # Nobody looks at how workers spend their time, which they would note a hundred times a second.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "1s",
+        "distributed.admin.system-monitor.interval": "10s",
         # Nothing is told over HTTP.
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ ATTEMPTS: Final = 4
 _AHEAD: Final = 2
 """Tasks in flight for each that can run: the next one is there when one ends, and memory stays bounded."""
 
+_LIMITS: Final = ("KPACKTOOLS_MAX_UNPACKED", "KPACKTOOLS_MAX_RATIO")
+"""Variables of the environment on which findings depend (see docs/security.md)."""
 _PATIENCE: Final = 5
 """Seconds without an answer after which the workers are looked after."""
 
@@ -220,6 +223,7 @@ def software() -> Software:
         ("zlib", zlib.ZLIB_RUNTIME_VERSION),
         ("zstd", ".".join(map(str, zstandard.ZSTD_VERSION))),
         ("deflate", metadata.version("deflate")),
+        *((name, os.environ.get(name) or "unset") for name in _LIMITS),
     )
     registry = load_registry()
     plugins = (f"{item.handler.name} of {item.distribution}" for item in registry.registered)
