@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import Build, code_object
 from kpacktools import manifests
+from kpacktools.commands import inspect
+from kpacktools.hookspecs import Depth
 from kpacktools.manifests import aot_catalog, hip_kernel_provider, rocke, typed
+from kpacktools.pipeline import Settings
 
 INSTANCE: dict[str, Any] = {
     "name": "k",
@@ -108,6 +115,7 @@ VALUES = st.one_of(
     st.sampled_from(["", "x", "kpack", "embedded_source", "hip", "1.0", "1.0\n", "v1", "0A" * 32, "0a" * 31 + "\n\n"]),
     st.sampled_from([[], {}, [1], ["x"], [{}], {"kind": "kpack"}, {"minimum_llvm_flavor": 3}]),
 ).map(copy.deepcopy)  # fmt: skip
+REPLACEMENTS: tuple[Any, ...] = (None, 8.0, 8, -1, "", "x", "hip", [], {}, ["gfx950"], "gfx950", "0a" * 32)
 KEYS = st.sampled_from(
     [
         "name",
@@ -191,6 +199,43 @@ def test_a_manifest_that_is_accepted_says_the_same_either_way() -> None:
     slow = typed.fitted(package, hip_kernel_provider.Package)
     assert fast is not None
     assert (fast.inline(), fast.id, fast.arch) == (slow.inline(), slow.id, slow.arch)
+
+
+def bundles_with_manifests(shard: Build) -> list[Path]:
+    """One bundle of each engine that has manifests; the manifests."""
+    shard.rocke("gfx942", ["k0", "k1"], archive=["k0", "k2"])
+    provider = shard.kernel_provider("gfx942")
+    kernel = PACKED | {"kernel_source": PACKED["kernel_source"] | {"library": "../kpack/none.kpack"}}
+    (provider / "relu/other.ukd.json").write_text(json.dumps(kernel))
+    shard.put("arch_content/aot_catalog/gfx942/f/family.json", json.dumps(FAMILY))
+    shard.put("arch_content/aot_catalog/gfx942/f/s.co", code_object("gfx942"))
+    shard.put("arch_content/rocke/gfx950/k.hsaco", code_object("gfx950"))
+    shard.put("arch_content/rocke/gfx950/k.sidecar.json", json.dumps(SIDECAR))
+    return sorted(shard.engines.rglob("*.json"))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_report_does_not_depend_on_the_way_that_manifests_are_read(
+    build: Callable[..., Build], settings: Settings, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+    shard = build("gfx942", "gfx950")
+    file = chance.choice(bundles_with_manifests(shard))
+    document = json.loads(file.read_text())
+    for _ in range(seed % 3):
+        place = chance.choice(list(containers(document)))
+        keys: list[Any] = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if keys:
+            place[chance.choice(keys)] = copy.deepcopy(chance.choice(REPLACEMENTS))
+    file.write_text(json.dumps(document))
+
+    deep = replace(settings, depth=Depth.CONTENT)
+    fast = inspect([str(shard.root)], deep)
+    monkeypatch.setattr(typed, "decoded", lambda data, kind: None)
+    slow = inspect([str(shard.root)], deep)
+    assert fast.findings == slow.findings
+    assert [item.kernels for item in fast.bundles] == [item.kernels for item in slow.bundles]
+    assert {item.name for item in fast.findings}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import zstandard
 from kpack_files import archive, entry, toc_of, written, zstd_blob, zstd_toc
 
 from kpacktools.kpack import Kernel, KpackError
-from kpacktools.kpack.reader import KpackReader, verify
+from kpacktools.kpack.reader import KpackReader, frame_index, verify
 
 BIG = os.urandom(3 << 20) + bytes(6 << 20)
 """Too big to be decompressed in one call."""
@@ -165,6 +165,28 @@ def test_an_ordinal_beyond_the_blobs_count_is_corrupt() -> None:
     blob = zstd_blob(frame_of(bytes(range(40))))
     data = archive(zstd_toc(entry(1), size=len(blob)), blob)
     assert problem(data).message == "kernel 1: the zstd blob holds 1 kernels"
+
+
+@pytest.mark.parametrize("cut", [0, 8], ids=["an ordinal beyond the count", "a blob that ends early"])
+def test_readers_that_share_an_index_never_add_to_it(cut: int) -> None:
+    frames = [frame_of(bytes([number]) * 40) for number in range(3)]
+    blob = zstd_blob(*frames)[: -cut or None] + bytes(60)
+    entries = [entry(number, original_size=40) for number in range(4)]
+    data = archive(zstd_toc(*entries, size=len(blob) - 60), blob)
+    first = reader(data)
+    frames_found = frame_index(io.BytesIO(data), first.toc)
+    assert frames_found is not None
+    before = len(frames_found)
+    second = KpackReader(io.BytesIO(data), len(data), first.toc, frames_found)
+    results = []
+    for _, _, item in first.toc.entries():
+        try:
+            results.append(second.read(item))
+        except KpackError:
+            results.append(None)
+    whole = 2 if cut else 3
+    assert results == [bytes([number]) * 40 for number in range(whole)] + [None] * (4 - whole)
+    assert len(frames_found) == before == 2 * whole
 
 
 @pytest.mark.parametrize("size", [60, 2**32 - 1])
