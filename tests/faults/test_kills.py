@@ -23,7 +23,8 @@ from real_wheels import aiter_shards
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
-COMMANDS = {
+LINKS = ("merge", "{shards}/*", "--link", "hardlink", "--jobs", "4")
+COMMANDS: dict[str, tuple[str, ...]] = {
     "merge": ("merge", "{shards}/*"),
     "split": ("split", "{prefix}", "--artifact", "hipkernelprovider", "--stage", STAGE),
     "wheel": ("wheel", "{shards}/*", "--version", "7.15.0"),
@@ -65,6 +66,20 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 
 
 @pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    """So many files that several processes link them."""
+    root = tmp_path_factory.mktemp("many")
+    artifact = root / "shards/gfx942/hipkernelprovider_lib_gfx942"
+    for folder in range(9):
+        place = artifact / STAGE / "lib/hipdnn_plugins/engines/arch_content/aiter/gfx942" / str(folder)
+        place.mkdir(parents=True)
+        for number in range(1024):
+            (place / f"{number}.csv").write_bytes(b"")
+    (artifact / "artifact_manifest.txt").write_text(f"{STAGE}\n")
+    return Inputs(root)
+
+
+@pytest.fixture(scope="module")
 def aiter(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     shards = aiter_shards(tmp_path_factory.mktemp("aiter-shards"))
     return Inputs.of(shards, tmp_path_factory.mktemp("aiter"))
@@ -73,6 +88,13 @@ def aiter(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_killed_run_leaves_the_old_or_the_new_output(command: str, demo: Inputs, tmp_path: Path) -> None:
     print(command, kill_often(demo, command, KILLS or len(SIGNALS), tmp_path))
+
+
+def test_a_killed_run_of_several_processes_leaves_the_old_or_the_new_output(
+    many: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(COMMANDS, "links", LINKS)
+    print("links", kill_often(many, "links", KILLS or len(SIGNALS), tmp_path))
 
 
 @pytest.mark.real
