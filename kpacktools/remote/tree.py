@@ -140,6 +140,10 @@ class RemoteTree:
     def local_path(self, path: str) -> None:
         """None: the files are in the store only."""
 
+    def listed(self, paths: Iterable[str]) -> tuple[Store, dict[str, Object]]:
+        """The store, and what its listing said of some files: with these, others can make the same tree of them."""
+        return self._store, {path: self._objects[path] for path in paths if path in self._objects}
+
     def _object(self, path: str) -> Object:
         item = self._objects.get(path)
         if item is None:
@@ -200,6 +204,11 @@ class RemoteSource:
         self._fetched: Fetched | None = None
         self._lock = threading.Lock()
         self._file = _File(store, item, access.cache, Recent())
+
+    @property
+    def located(self) -> tuple[Store, Object]:
+        """Where it is, for others who open it."""
+        return self._store, self._item
 
     def size(self) -> int:
         return self._item.size

@@ -19,7 +19,7 @@ from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.planning.claims import OPAQUE
 from kpacktools.plugins import Registry, load_registry
 from kpacktools.targets import TargetTable
-from kpacktools.tasks.model import Dispatch, Place, Task
+from kpacktools.tasks.model import Dispatch, Needed, Task
 from kpacktools.tasks.portable import portable
 from kpacktools.tasks.running import run_tasks
 from kpacktools.trees import Entry
@@ -133,7 +133,7 @@ def _task(
     group: Sequence[tuple[Bundle, _Part]], depth: Depth, targets: TargetTable, compared: set[str], tell: bool
 ) -> Task[list[_Answer]]:
     sent = []
-    needs: tuple[Place, ...] | None = ()
+    needs: tuple[Needed, ...] | None = ()
     for bundle, part in group:
         item, wanted = _packed(bundle, part, bundle.key.base in compared)
         sent.append(item)
@@ -152,11 +152,11 @@ def _task(
     )
 
 
-def _packed(bundle: Bundle, part: _Part, keep_keys: bool) -> tuple[_Sent, tuple[Place, ...] | None]:
+def _packed(bundle: Bundle, part: _Part, keep_keys: bool) -> tuple[_Sent, tuple[Needed, ...] | None]:
     """A bundle ready to be sent, and what it needs; needs are None where it can only be checked here."""
     columns = tuple(map(list, zip(*bundle.entries, strict=True))) or ((), (), (), ())
     try:
-        luggage = portable(bundle.artifact.tree)
+        luggage = portable(bundle.artifact.tree, [entry.path for entry in bundle.entries])
     except OSError:
         luggage = None  # whatever is wrong with it is found here
     if luggage is None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kpacktools.digests import digest_of
 from kpacktools.findings import counted
-from kpacktools.tasks.model import Dispatch, Place, Task
+from kpacktools.tasks.model import Dispatch, Needed, Task
 from kpacktools.tasks.portable import portable
 from kpacktools.tasks.running import run_tasks
 from kpacktools.trees import Tree
@@ -49,15 +49,18 @@ def _batches(files: Files) -> Iterator[tuple[Files, int]]:
 
 
 def _task(files: Files, size: int) -> Task[list[str]]:
-    needs: dict[Place, None] | None = {}
+    paths: dict[int, list[str]] = {}
+    for tree, path in files:
+        paths.setdefault(id(tree), []).append(path)
+    needs: dict[Needed, None] | None = {}
     trees: dict[int, Tree] = {}
     for tree, _ in files:
         if id(tree) in trees or needs is None:
             continue
         try:
-            luggage = portable(tree)
+            luggage = portable(tree, paths[id(tree)])
         except OSError:
-            luggage = None
+            luggage = None  # whatever is wrong with it is found here
         if luggage is None:
             needs = None
         else:

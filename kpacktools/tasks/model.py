@@ -6,16 +6,27 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from kpacktools.progress import SILENT, Progress
 from kpacktools.tasks.log import NO_LOG, TaskLog
 
-__all__ = ["Dispatch", "Done", "Kind", "Place", "Software", "Task", "Workers"]
+__all__ = ["Dispatch", "Done", "Kind", "Needed", "Place", "Software", "Task", "Workers"]
 
 T = TypeVar("T")
 
 Kind = Literal["check", "digest", "folder", "archive", "wheel"]
+
+
+class Needed(Protocol):
+    """What a task needs to be the same wherever it runs."""
+
+    @property
+    def path(self) -> str:
+        """Its name in messages."""
+
+    def is_here(self) -> bool:
+        """True where this process finds it as it was on the coordinator."""
 
 
 class Place(NamedTuple):
@@ -57,7 +68,7 @@ class Task(Generic[T]):
     shard: str | None = None
     key: str | None = None
     """Target key, where it is about one."""
-    needs: tuple[Place, ...] | None = ()
+    needs: tuple[Needed, ...] | None = ()
     """What has to be the same where it runs; None where only this process has its input."""
 
 

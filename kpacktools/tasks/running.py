@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from kpacktools.errors import CallError
 from kpacktools.tasks.log import this_worker
-from kpacktools.tasks.model import Dispatch, Done, Place, Software, Task
+from kpacktools.tasks.model import Dispatch, Done, Needed, Software, Task
 
 __all__ = ["ATTEMPTS", "perform", "run_tasks", "software"]
 
@@ -40,7 +40,7 @@ class _Call:
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    needs: tuple[Place, ...]
+    needs: tuple[Needed, ...]
     software: Software | None
 
 
@@ -101,7 +101,7 @@ class _Work:
                     self._collect(index, future, here)
         if self._came_back:
             _logger.warning(
-                "%d of %d tasks ran on this machine: their files are not at the same paths on the workers",
+                "%d of %d tasks ran on this machine: the workers do not see the same files",
                 self._came_back,
                 len(self._tasks),
             )

@@ -21,7 +21,7 @@ from kpacktools.outputs.staging import Staging
 from kpacktools.outputs.transfer import LinkMode
 from kpacktools.outputs.wheels import WheelSpec, WrittenWheel, wheel_filename, write_wheels
 from kpacktools.planning.plan import PlannedFolder, PlannedGroup
-from kpacktools.tasks.model import Dispatch, Place, Task
+from kpacktools.tasks.model import Dispatch, Needed, Place, Task
 from kpacktools.tasks.portable import portable
 from kpacktools.tasks.running import run_tasks
 from kpacktools.trees import Entry, Tree
@@ -37,31 +37,37 @@ class _Trees:
     """The trees that an output is made of, collected for their way to a worker."""
 
     def __init__(self) -> None:
-        self.taken: list[Source] = []
-        """Each once, as it travels."""
+        self._trees: list[Source] = []
+        self._paths: list[list[str]] = []
+        """Of each tree, the files that are needed."""
         self._numbers: dict[int, int] = {}
-        self._needs: dict[Place, None] | None = {}
 
-    def number(self, tree: Source) -> int:
-        """The place of a tree among those that are taken along."""
-        known = self._numbers.get(id(tree))
-        if known is not None:
-            return known
-        try:
-            luggage = portable(tree)
-        except OSError:
-            luggage = None  # whatever is wrong with it is found here
-        if luggage is None:
-            self._needs = None
-        elif self._needs is not None:
-            self._needs |= dict.fromkeys(luggage.needs)
-        self.taken.append(tree if luggage is None else luggage.tree)
-        self._numbers[id(tree)] = len(self.taken) - 1
-        return len(self.taken) - 1
+    def number(self, tree: Source, paths: Sequence[str]) -> int:
+        """The place of a tree, some files of which are needed, among those that are taken along."""
+        number = self._numbers.setdefault(id(tree), len(self._trees))
+        if number == len(self._trees):
+            self._trees.append(tree)
+            self._paths.append([])
+        self._paths[number] += paths
+        return number
 
-    def needs(self, bench: Place) -> tuple[Place, ...] | None:
-        """What has to be the same where the output is made; None where only this process has all of its files."""
-        return None if self._needs is None else (bench, *self._needs)
+    def packed(self, bench: Place) -> tuple[list[Source], tuple[Needed, ...] | None]:
+        """Each of the trees as it travels, and what has to be the same where the output is made; None where only this
+        process has all of its files."""
+        taken: list[Source] = []
+        needs: dict[Needed, None] = {bench: None}
+        reachable = True
+        for tree, paths in zip(self._trees, self._paths, strict=True):
+            try:
+                luggage = portable(tree, paths)
+            except OSError:
+                luggage = None  # whatever is wrong with it is found here
+            if luggage is None:
+                reachable = False
+            else:
+                needs |= dict.fromkeys(luggage.needs)
+            taken.append(tree if luggage is None else luggage.tree)
+        return taken, tuple(needs) if reachable else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +81,15 @@ class _Folder:
     """For each group its folder, names, the number of its tree, and its entries by column."""
 
     @classmethod
-    def sent(cls, folder: PlannedFolder, trees: _Trees) -> _Folder:
-        groups = [
-            (g.folder, list(g.names), trees.number(g.tree), tuple(map(list, zip(*g.entries, strict=True))))
-            for g in folder.groups
-        ]
-        return cls(replace(folder, groups=()), trees.taken, groups)
+    def sent(cls, folder: PlannedFolder, bench: Place) -> tuple[_Folder, tuple[Needed, ...] | None]:
+        """A folder ready to be sent, and what it needs."""
+        trees = _Trees()
+        groups = []
+        for group in folder.groups:
+            columns = tuple(map(list, zip(*group.entries, strict=True)))
+            groups.append((group.folder, list(group.names), trees.number(group.tree, columns[0]), columns))
+        taken, needs = trees.packed(bench)
+        return cls(replace(folder, groups=()), taken, groups), needs
 
     def arrived(self) -> PlannedFolder:
         """The folder as it was."""
@@ -147,8 +156,7 @@ def fill_elsewhere(
     bench, place = _open_bench(staging)
     tasks = []
     for folder in planned.values():
-        trees = _Trees()
-        sent = _Folder.sent(folder, trees)
+        sent, needs = _Folder.sent(folder, place)
         tasks.append(
             Task(
                 kind="folder",
@@ -158,7 +166,7 @@ def fill_elsewhere(
                 call=write_folder,
                 arguments=(bench, sent, link),
                 key=folder.key,
-                needs=trees.needs(place),
+                needs=needs,
             )
         )
     run_tasks(tasks, dispatch)
@@ -183,8 +191,7 @@ def pack_elsewhere(
     bench, place = _open_bench(staging)
     tasks = []
     for folder in folders:
-        trees = _Trees()
-        sent = _Folder.sent(folder, trees)
+        sent, needs = _Folder.sent(folder, place)
         tasks.append(
             Task(
                 kind="archive",
@@ -194,7 +201,7 @@ def pack_elsewhere(
                 call=write_archive,
                 arguments=(bench, sent, form, time),
                 key=folder.key,
-                needs=trees.needs(place),
+                needs=needs,
             )
         )
     return run_tasks(tasks, dispatch)
@@ -225,11 +232,12 @@ def write_wheels_elsewhere(
     tasks = []
     for spec, key in zip(specs, keys, strict=True):
         trees = _Trees()
-        numbers = [trees.number(member.tree) for member in spec.files]
+        numbers = [trees.number(member.tree, [member.path]) for member in spec.files]
+        taken, needs = trees.packed(place)
         columns = tuple(
             map(list, zip(*((m.arcname, m.path, m.size, m.mode) for m in spec.files), strict=True))
         )
-        sent = _Wheel(replace(spec, files=()), trees.taken, numbers, columns, packed_sizes)
+        sent = _Wheel(replace(spec, files=()), taken, numbers, columns, packed_sizes)
         tasks.append(
             Task(
                 kind="wheel",
@@ -239,7 +247,7 @@ def write_wheels_elsewhere(
                 call=write_wheel,
                 arguments=(bench, sent, environ),
                 key=key,
-                needs=trees.needs(place),
+                needs=needs,
             )
         )
     written = run_tasks(tasks, dispatch)

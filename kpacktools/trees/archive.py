@@ -92,6 +92,11 @@ class ArchiveTree:
         """What tells the archive's bytes from any other's; None where nothing is remembered of it."""
         self._cache = cache
 
+    @property
+    def source(self) -> Source:
+        """Where its bytes are."""
+        return self._source
+
     def open(self, path: str) -> BinaryIO:
         """A seekable stream of one regular file; see :meth:`kpacktools.trees.Tree.open`."""
         data = self._range(path)

@@ -87,6 +87,11 @@ class WheelTree:
         """Where large members that were opened are in the spool."""
         self._lock = threading.Lock()
 
+    @property
+    def source(self) -> Source:
+        """Where its bytes are."""
+        return self._source
+
     def open(self, path: str) -> BinaryIO:
         """A seekable stream of one file; see :meth:`kpacktools.trees.Tree.open`.
 

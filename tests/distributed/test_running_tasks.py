@@ -153,7 +153,7 @@ def test_a_task_comes_back_whose_files_are_not_at_the_same_path_on_the_worker(
     assert run_tasks(tasks, on(executor)) == [os.getpid()] * 3
     assert len(executor.submitted) == 3
     assert [record.getMessage() for record in caplog.records] == [
-        "2 of 3 tasks ran on this machine: their files are not at the same paths on the workers"
+        "2 of 3 tasks ran on this machine: the workers do not see the same files"
     ]
 
 
