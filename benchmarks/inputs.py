@@ -271,7 +271,10 @@ ENGINES: Final = (
 
 def make_w1(root: Path, *, quick: bool) -> None:
     """4 targets, each with 48 MB of kpack and 500 descriptors in files of their own."""
-    count, size = (50, 4 << 20) if quick else (500, 48 << 20)
+    _archives(root, *((50, 4 << 20) if quick else (500, 48 << 20)))
+
+
+def _archives(root: Path, count: int, size: int) -> None:
     for target in W1_TARGETS:
         noises = random.Random(f"{SEED} W1 {target}")
         place = artifact(root, target) / PLUGINS / "arch_content/hip-kernel-provider" / target
@@ -280,6 +283,11 @@ def make_w1(root: Path, *, quick: bool) -> None:
         for key, sha256 in pack(place / archive, target, kernels).items():
             write(place / f"{key}.ukd.json", json.dumps(descriptor(target, key, sha256, archive), indent=2))
     make_prefix(root)
+
+
+def make_w7(root: Path, *, quick: bool) -> None:
+    """500 MB of kpack: 4 targets, each with 125 MB and 32 descriptors."""
+    _archives(root, 32, (12 if quick else 125) * 1_000_000)
 
 
 def make_w3(root: Path, *, quick: bool) -> None:
@@ -388,6 +396,7 @@ MAKERS: Final[Mapping[str, Callable[..., None]]] = {
     "W4": make_w4,
     "W5": make_w5,
     "W6": make_w6,
+    "W7": make_w7,
 }
 
 

@@ -119,12 +119,18 @@ def stages_of(root: Path) -> list[Path]:
 # Races.
 
 
-def wheel_race(name: str, root: Path, projects: Path | None, *, once: bool = False) -> Race:
-    """Device wheels of all shards; with ``projects``, a new folder, peers take part."""
+def wheel_race(
+    name: str, root: Path, projects: Path | None, *, once: bool = False, start: Path | None = None
+) -> Race:
+    """Device wheels of all shards; with ``projects``, a new folder, peers take part; with ``start``, start-up too."""
     contenders = [
         kpacktools("wheel", *shards_of(root), "--version", "1.0"),
         floor(STORE, "store", *stages_of(root), writes=True),
     ]
+    if start is not None:
+        contenders += [
+            kpacktools("wheel", *shards_of(start), "--version", "1.0", role="start-up", name=START)
+        ]
     if projects is not None:
         contenders += [bdist_wheel(stages_of(root), projects / "setuptools")]
         contenders += [wheel_pack(stages_of(root), projects / "wheel")]
@@ -156,9 +162,13 @@ def _named(link: str) -> str:
     return {"hardlink": "hard links", "auto": "copies (auto)", "copy": "copies"}[link]
 
 
-def inspect_race(name: str, root: Path, depth: str, *floors: Contender, once: bool = False) -> Race:
-    ours = kpacktools("inspect", root / "shards", "--depth", depth)
-    return Race(f"{name} inspect, {depth}", [ours, *floors], once=once)
+def inspect_race(
+    name: str, root: Path, depth: str, *floors: Contender, once: bool = False, start: Path | None = None
+) -> Race:
+    contenders = [kpacktools("inspect", root / "shards", "--depth", depth), *floors]
+    if start is not None:
+        contenders += [kpacktools("inspect", start / "shards", "--depth", depth, role="start-up", name=START)]
+    return Race(f"{name} inspect, {depth}", contenders, once=once)
 
 
 # Verdicts.
@@ -187,6 +197,17 @@ def linked(times: float, seconds: float = 0.0) -> Judge:
         more = f" + {seconds:g} s" if seconds else ""
         limit = times + seconds / cost.wall
         yield Verdict(f"{cost.name} x {times:g}{more}, start-up apart", apart(results) / cost.wall, limit)
+
+    return judge
+
+
+def near_floor(floor_name: str, times: float) -> Judge:
+    """At most ``times`` the floor, with start-up and apart from it: small inputs are mostly start-up."""
+
+    def judge(results: Mapping[str, Result]) -> Iterator[Verdict]:
+        cost = results[floor_name].wall
+        yield Verdict(f"{floor_name} x {times:g}", results[OURS].wall / cost, times)
+        yield Verdict(f"{floor_name} x {times:g}, start-up apart", apart(results) / cost, times)
 
     return judge
 
@@ -231,10 +252,11 @@ def run_w1(setting: Setting) -> Iterator[Finished]:
     root = setting.make("W1")
 
     def judge(results: Mapping[str, Result]) -> Iterator[Verdict]:
-        yield Verdict(f"{STORE} x 1", results[OURS].wall / results[STORE].wall, 1.0)
+        yield from near_floor(STORE, 1)(results)
         yield from faster_than_setuptools(results, 10)
 
-    yield setting.finish(wheel_race("W1", root, setting.track.root / "W1-projects"), judge)
+    race = wheel_race("W1", root, setting.track.root / "W1-projects", start=setting.start)
+    yield setting.finish(race, judge)
     yield from _folders("W1", root, setting)
 
 
@@ -282,6 +304,17 @@ def run_w3(setting: Setting) -> Iterator[Finished]:
     yield setting.finish(wheel_race("W3", root, None), no_verdict)
 
 
+def run_w7(setting: Setting) -> Iterator[Finished]:
+    """500 MB of archives, packed."""
+    root = setting.make("W7")
+
+    def judge(results: Mapping[str, Result]) -> Iterator[Verdict]:
+        yield from near_floor(STORE, 1)(results)
+        yield from memory(results)
+
+    yield setting.finish(wheel_race("W7", root, None, start=setting.start), judge)
+
+
 def exponent(seconds: Mapping[int, float]) -> float:
     """The slope of the line through the logarithms, by least squares."""
     points = [(math.log(count), math.log(time)) for count, time in seconds.items()]
@@ -310,12 +343,12 @@ def run_w5(setting: Setting) -> Iterator[Finished]:
     root = setting.make("W5")
 
     def judge(results: Mapping[str, Result]) -> Iterator[Verdict]:
-        yield Verdict(f"{TOCS} x 2", results[OURS].wall / results[TOCS].wall, 2.0)
+        yield from near_floor(TOCS, 2)(results)
         yield from memory(results)
 
     tocs = floor(TOCS, "tocs", root / "shards")
     manifests = floor(MANIFESTS, "manifests", root / "shards")
-    yield setting.finish(inspect_race("W5", root, "toc", tocs, manifests), judge)
+    yield setting.finish(inspect_race("W5", root, "toc", tocs, manifests, start=setting.start), judge)
     yield setting.finish(merge_race("W5", root, setting.start, "hardlink"), memory)
     yield setting.finish(inspect_race("W5", root, "content", once=True), memory)
 
@@ -336,4 +369,5 @@ WORKLOADS: Final = (
     Workload("W4", "one kpack of 2 GiB", 4400, run_w4),
     Workload("W5", "30 targets x 12 engines, 200,000 kernels in TOCs", 400, run_w5),
     Workload("W6", "one sparse kpack of 5 GiB", 5500, run_w6),
+    Workload("W7", "500 MB of kpack for four targets", 1600, run_w7),
 )
