@@ -134,9 +134,10 @@ def test_inspect_survives_damaged_files(
 def test_inspect_survives_names_and_kinds_of_files(
     release: dict[str, bytes], data: st.DataObject, name: bytes, form: str, kind: str, target: bytes
 ) -> None:
+    neighbour = data.draw(st.sampled_from(sorted(release)))
     with folder() as place:
         put(place, release)
-        beside = place / data.draw(st.sampled_from(sorted(release)))
+        beside = place / neighbour
         path = os.path.join(os.fsencode(beside.parent), name)
         if os.path.lexists(path):
             return
@@ -242,9 +243,11 @@ def test_inspect_survives_damaged_containers(
     packed: dict[str, bytes], data: st.DataObject, form: str
 ) -> None:
     name = data.draw(st.sampled_from(sorted(packed)))
+    # Drawn before the disk is used: what goes wrong there must not look like another choice of hypothesis.
+    content = data.draw(damaged_content(name, packed[name]))
     with folder() as place:
         path = place / name
-        path.write_bytes(data.draw(damaged_content(name, packed[name])))
+        path.write_bytes(content)
         survives("inspect", path, "--format", form)
 
 

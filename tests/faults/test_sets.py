@@ -108,10 +108,10 @@ class Sets(RuleBasedStateMachine):
     def merging_and_splitting_lose_nothing_in_any_order(
         self, data: st.DataObject, jobs: str, link: str
     ) -> None:
+        shards = data.draw(st.permutations(self.shards))
         self.merges += 1
         place = self.place / f"out{self.merges}"
         before = contents(self.place / "in")
-        shards = data.draw(st.permutations(self.shards))
 
         merged = place / "merged"
         kpacktools("merge", *shards, "-o", merged, "--jobs", jobs, "--link", link)
