@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-from kpacktools.cli.options import cache_option, default_jobs, opened_cache
+from kpacktools.cli.options import cache_option, default_jobs, opened_cache, task_options, with_tasks
 from kpacktools.diffing.model import Difference
 from kpacktools.diffing.run import diff
 from kpacktools.findings import errors
@@ -57,6 +57,7 @@ Examples:
     help="Threads.  [default: the processors that this process may use]",
 )
 @cache_option
+@task_options
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and the verdict only.")
 @click.option("-v", "--verbose", is_flag=True, help="Name every kernel, also where there are many.")
 def command(
@@ -69,6 +70,8 @@ def command(
     policy: str | None,
     jobs: int | None,
     cache: str | None,
+    scheduler: str | None,
+    task_log: str | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -84,6 +87,7 @@ def command(
         progress=progress_for(sys.stderr, quiet=quiet),
         cache=opened_cache(cache),
     )
+    settings = with_tasks(settings, scheduler, task_log)
     difference = diff(old, new, settings)
     settings.progress.stop()
     pieces = _shown(difference, form, quiet=quiet, verbose=verbose)

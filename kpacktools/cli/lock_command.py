@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kpacktools.cli.options import cache_option, default_jobs, opened_cache
+from kpacktools.cli.options import cache_option, default_jobs, opened_cache, task_options, with_tasks
 from kpacktools.diffing.text import finding_lines
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
@@ -35,6 +35,7 @@ def command() -> None:
 
 def _run_options(function: F) -> F:
     for option in (
+        task_options,
         cache_option,
         click.option("-q", "--quiet", is_flag=True, help="Print errors and the verdict only."),
         click.option(
@@ -49,13 +50,22 @@ def _run_options(function: F) -> F:
     return function
 
 
-def _settings(policy: str | None, jobs: int | None, cache: str | None, *, quiet: bool) -> Settings:
-    return Settings(
+def _settings(
+    policy: str | None,
+    jobs: int | None,
+    cache: str | None,
+    scheduler: str | None,
+    task_log: str | None,
+    *,
+    quiet: bool,
+) -> Settings:
+    settings = Settings(
         policy=load_policy(policy),
         jobs=jobs or default_jobs(),
         progress=progress_for(sys.stderr, quiet=quiet),
         cache=opened_cache(cache),
     )
+    return with_tasks(settings, scheduler, task_log)
 
 
 @command.command("write")
@@ -92,6 +102,8 @@ def write_command(
     policy: str | None,
     jobs: int | None,
     cache: str | None,
+    scheduler: str | None,
+    task_log: str | None,
     quiet: bool,
 ) -> int:
     """Write the lock of what is at each PATH: anything that inspect takes. Reads every kernel.
@@ -99,7 +111,7 @@ def write_command(
     The aliases of a lock that is there already are kept. Nothing is written where content cannot be read or
     belongs to no engine.
     """
-    settings = _settings(policy, jobs, cache, quiet=quiet)
+    settings = _settings(policy, jobs, cache, scheduler, task_log, quiet=quiet)
     lock, findings = run.write(paths, out, settings, dict(map(_alias, aliases)), with_names=with_names)
     settings.progress.stop()
     if findings:
@@ -143,13 +155,15 @@ def check_command(
     policy: str | None,
     jobs: int | None,
     cache: str | None,
+    scheduler: str | None,
+    task_log: str | None,
     quiet: bool,
 ) -> int:
     """Hold what is at each PATH to a lock. Reads every kernel.
 
     Exit status 1 where anything is missing, new or changed.
     """
-    settings = _settings(policy, jobs, cache, quiet=quiet)
+    settings = _settings(policy, jobs, cache, scheduler, task_log, quiet=quiet)
     result = run.check(paths, lock, settings)
     settings.progress.stop()
     click.echo(as_json(result) if form == "json" else as_text(result, quiet=quiet, verbose=verbose), nl=False)

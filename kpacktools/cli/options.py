@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,8 +16,7 @@ from kpacktools.outputs.textfile import write_text
 from kpacktools.pipeline import Settings
 from kpacktools.policy import load_policy
 from kpacktools.reports.model import Report
-from kpacktools.tasks.log import NO_LOG, open_log
-from kpacktools.tasks.model import Workers
+from kpacktools.tasks.log import open_log
 from kpacktools.trees.shards import Prefix
 
 if TYPE_CHECKING:
@@ -33,9 +32,9 @@ __all__ = [
     "run_options",
     "settings_from",
     "task_options",
+    "with_tasks",
 ]
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -156,27 +155,30 @@ def settings_from(options: dict[str, Any]) -> Settings:
     options["shown"] = {name: options.pop(name) for name in ("form", "quiet", "verbose")}
     depth = options.pop("depth", "toc")
     folder = options.pop("cache", None)
-    return Settings(
+    settings = Settings(
         depth=Depth[depth.upper()],
         policy=load_policy(options.pop("policy")),
         strict=options.pop("strict"),
         jobs=options.pop("jobs") or default_jobs(),
         progress=progress_for(sys.stderr, quiet=options["shown"]["quiet"]),
         cache=opened_cache(folder),
-        log=NO_LOG if task_log is None else _until_the_end(open_log(task_log)),
-        workers=None if scheduler is None else _workers(scheduler),
     )
+    return with_tasks(settings, scheduler, task_log)
 
 
-def _until_the_end(context: AbstractContextManager[T]) -> T:
-    """Enter a context that is left when the command ends, however it does."""
-    return click.get_current_context().with_resource(context)
+def with_tasks(settings: Settings, scheduler: str | None, task_log: str | None) -> Settings:
+    """Settings with the workers and the log of :func:`task_options`, which are there until the command ends.
 
+    Raises :class:`~kpacktools.errors.CallError` for a scheduler or a log that is unusable.
+    """
+    until_the_end = click.get_current_context().with_resource
+    if task_log is not None:
+        settings = replace(settings, log=until_the_end(open_log(task_log)))
+    if scheduler is not None:
+        from kpacktools.tasks.cluster import workers_at
 
-def _workers(scheduler: str) -> Workers:
-    from kpacktools.tasks.cluster import workers_at
-
-    return _until_the_end(workers_at(scheduler))
+        settings = replace(settings, workers=until_the_end(workers_at(scheduler)))
+    return settings
 
 
 def opened_cache(folder: str | None) -> Cache | None:

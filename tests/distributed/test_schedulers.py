@@ -201,5 +201,18 @@ def test_a_log_of_a_run_without_workers(
     assert all(line["worker"].endswith(f":{os.getpid()}") for line in lines)
 
 
+def test_diff_and_lock_take_workers_too(
+    shard: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock, log = tmp_path / "kpack.lock", tmp_path / "log.jsonl"
+    assert run(["lock", "write", shard, "-o", str(lock)]) == 0
+    there = ["--scheduler", "local:1", "--task-log", str(log)]
+    assert run(["lock", "check", shard, "--lock", str(lock), *there]) == 0
+    assert len(log.read_text().splitlines()) == 1
+    assert run(["diff", shard, shard, "--fail-on", "any", *there]) == 0
+    assert len(log.read_text().splitlines()) == 2
+    assert "equal" in capsys.readouterr().out
+
+
 def test_a_log_that_cannot_be_written(refused: Callable[..., str], tmp_path: Path) -> None:
     assert refused("--task-log", str(tmp_path)) == f"--task-log {tmp_path}: Is a directory"

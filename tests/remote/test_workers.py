@@ -89,3 +89,24 @@ def test_what_workers_cannot_reach_is_read_here(
     assert report.ok
     assert placed(tmp_path / "log") == {"here"}
     assert "the workers do not see the same files" in caplog.text
+
+
+def test_workers_make_what_is_published(
+    release: Path, away: Settings, settings: Settings, s3: S3Server, tmp_path: Path
+) -> None:
+    shards = [str(release / name) for name in ("gfx942", "gfx950")]
+    with open_log(str(tmp_path / "log")) as log:
+        assert merge(shards, f"{s3.url}/away", replace(away, depth=Depth.TOC, log=log)).ok
+    assert placed(tmp_path / "log") == {"there"}
+    assert merge(shards, f"{s3.url}/here", settings).ok
+    found = list(s3.keys())
+    keys = [key.partition("/")[2] for key in found if key.startswith("away/")]
+    assert keys == [key.partition("/")[2] for key in found if key.startswith("here/")]
+
+    def body(key: str) -> bytes:
+        data: bytes = s3.client().get_object(Bucket=s3.bucket, Key=key)["Body"].read()
+        return data
+
+    same = [key for key in keys if "kpacktools" not in key]
+    assert len(same) == 8
+    assert [body(f"away/{key}") for key in same] == [body(f"here/{key}") for key in same]
