@@ -165,6 +165,9 @@ def _local_cluster(address: Address) -> Iterator[Any]:
         "distributed.worker.profile.enabled": False,
         "distributed.admin.tick.interval": "1s",
         "distributed.admin.system-monitor.interval": "10s",
+        # Dask has workers give every freed block back to the system (MALLOC_TRIM_THRESHOLD_), which costs half of the
+        # time that it takes to read kernels.
+        "distributed.nanny.pre-spawn-environ": {},
         # Nothing is told over HTTP.
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
