@@ -36,7 +36,6 @@ from kpacktools.progress import SILENT, Progress
 from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Report
 from kpacktools.targets import TargetTable, UnknownTargetError
 from kpacktools.tasks.log import NO_LOG, TaskLog
-from kpacktools.tasks.model import Dispatch, Workers
 from kpacktools.trees import Tree
 from kpacktools.trees.access import Access
 from kpacktools.trees.opening import open_shard, open_shards_below
@@ -47,6 +46,7 @@ from kpacktools.trees.single import is_kpack_file, kpack_shard
 
 if TYPE_CHECKING:
     from kpacktools.cache import Cache
+    from kpacktools.tasks.model import Dispatch, Workers
 
 __all__ = ["Checks", "Requirement", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
 
@@ -74,7 +74,11 @@ class Settings:
     @property
     def dispatch(self) -> Dispatch | None:
         """How tasks are sent to the workers; None where this process does all work itself."""
-        return None if self.workers is None else Dispatch(self.workers, self.jobs, self.progress, self.log)
+        if self.workers is None:
+            return None
+        from kpacktools.tasks.model import Dispatch  # most runs have no workers
+
+        return Dispatch(self.workers, self.jobs, self.progress, self.log)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.progress import Progress
 from kpacktools.targets import TargetTable
 from kpacktools.tasks.log import NO_LOG, TaskLog, this_worker
-from kpacktools.tasks.model import Dispatch
 
 if TYPE_CHECKING:
     from kpacktools.cache import Cache
     from kpacktools.checks.reuse import Reuse
+    from kpacktools.tasks.model import Dispatch
 
 __all__ = ["check_bundles"]
 

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -50,6 +48,9 @@ class FileLog(TaskLog):
     """A log in a file."""
 
     def __init__(self, stream: TextIO) -> None:
+        import json  # most runs have no log
+
+        self._encode = json.dumps
         self._stream = stream
         self._lock = threading.Lock()
         self._begun = time.monotonic()
@@ -68,7 +69,7 @@ class FileLog(TaskLog):
         attempt: int = 1,
         error: str | None = None,
     ) -> None:
-        line = json.dumps(
+        line = self._encode(
             {
                 "schema": SCHEMA,
                 "kind": kind,
@@ -114,6 +115,8 @@ def logged(log: TaskLog, kind: str, name: str, *, files: int, size: int) -> Iter
 
 @lru_cache(maxsize=1)
 def _host() -> str:
+    import socket  # takes long to import, and most runs name no worker
+
     return socket.gethostname()
 
 
