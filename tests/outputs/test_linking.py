@@ -110,11 +110,22 @@ def test_a_process_that_is_killed_stops_the_run(
 
 
 def test_no_process_outlives_an_error(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        process = fork()
+        started.append(process)
+        return process
+
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(os, "fork", noted)
     monkeypatch.setattr(linking, "_link", interrupted)
     with pytest.raises(KeyboardInterrupt):
         link_groups(tasks, 4, SILENT)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert started
+    for process in started:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(process, os.WNOHANG)
