@@ -8,7 +8,7 @@ the PyPI package rocm-bootstrap; ``topology/targets.toml`` adds what it lacks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -100,11 +100,19 @@ class TargetKey:
 class UnknownTargetError(ValueError):
     """A target or bundle key that nobody knows."""
 
-    def __init__(self, name: str, near: tuple[str, ...]) -> None:
+    def __init__(self, name: str, search: Callable[[str], tuple[str, ...]]) -> None:
+        super().__init__(name, search)
         self.name = name
-        self.near = near
-        """Known keys with similar names, best first."""
-        super().__init__(f"unknown target {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
+        self._search = search
+
+    @cached_property
+    def near(self) -> tuple[str, ...]:
+        """Known keys with similar names, best first. Only looked for when it is asked for: that takes a millisecond,
+        and a hostile archive may hold very many unknown names."""
+        return self._search(self.name)
+
+    def __str__(self) -> str:
+        return f"unknown target {self.name!r}" + (f"; near: {', '.join(self.near)}" if self.near else "")
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,7 @@ class TargetTable:
         if cached is None:
             cached = self._keys[text] = self._parse(text)
         if cached is None:
-            raise UnknownTargetError(text, self.near(text))
+            raise UnknownTargetError(text, self.near)
         return cached
 
     def _parse(self, text: str) -> TargetKey | None:

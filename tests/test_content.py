@@ -26,6 +26,7 @@ from kpacktools.kpack.format import HEADER
 from kpacktools.kpack.reader import KpackReader
 from kpacktools.kpack.writer import KpackWriter
 from kpacktools.pipeline import Settings
+from kpacktools.targets import TargetTable
 
 Maker = Callable[..., Build]
 DEEP = Settings(depth=Depth.CONTENT, jobs=1)
@@ -408,3 +409,27 @@ def test_C9_a_sparse_archive_over_4_gib_is_streamed(build: Maker, tmp_path: Path
     assert report.findings == ()
     assert report.kernels_checked == 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+
+
+def test_very_many_unknown_targets_of_one_archive_are_counted(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+
+    def near(self: TargetTable, text: str) -> tuple[str, ...]:
+        searched.append(text)
+        return ()
+
+    monkeypatch.setattr(TargetTable, "near", near)
+    path = tmp_path / "a.kpack"
+    with (
+        path.open("wb") as stream,
+        KpackWriter(stream, group_name="g", gfx_arch_family="gfx942") as writer,
+    ):
+        for number in range(1000):
+            writer.add("kernel", f"gfx942{number:04}z", b"\x7fELF")
+    found = [f for f in inspect([str(path)], settings).findings if f.name == "unknown-target"]
+    assert len(found) == 101
+    assert found[-1].message == "its table of contents names 900 more that nobody knows"
+    # Looking for near names takes a millisecond each.
+    assert len(set(searched)) <= 100

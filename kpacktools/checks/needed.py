@@ -16,7 +16,6 @@ from kpacktools.checks.references import some
 from kpacktools.data import load_table
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
-from kpacktools.hostfile import read_host
 from kpacktools.trees import Tree
 
 __all__ = ["Library", "check_needed", "is_library", "system_libraries"]
@@ -103,6 +102,8 @@ def check_needed(
 
 def _read(library: Library) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Needed names and RUNPATH; nothing of what is no ELF file."""
+    from kpacktools.hostfile import read_host  # where there are libraries
+
     try:
         binary = read_host(library.tree, library.path)
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kpacktools.checks.bundles import CheckedBundle, Examined, conclude
 from kpacktools.checks.kernels import Collector, Kernels, archive_finding, chunks_of, read_chunk
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["check_archive"]
 
 ENGINE = "kpack"
+_NAMED_AT_MOST: Final = 100
 
 
 def check_archive(
@@ -44,9 +45,13 @@ def check_archive(
             toc = read_toc(stream, entry.size)
     except (KpackError, OSError) as error:
         return [], [archive_finding(where, error)]
-    found = [
-        _unknown(where, target, targets) for target in sorted(toc.targets()) if not _known(target, targets)
-    ]
+    unknown = [target for target in sorted(toc.targets()) if not _known(target, targets)]
+    # A damaged or hostile TOC may name very many, and looking for near names takes a millisecond.
+    found = [_unknown(where, target, targets) for target in unknown[:_NAMED_AT_MOST]]
+    if more := len(unknown) - len(found):
+        found.append(
+            finding("unknown-target", where, f"its table of contents names {more:,} more that nobody knows")
+        )
     bundles = []
     reuse = None
     if cache is not None:
