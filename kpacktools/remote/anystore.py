@@ -15,7 +15,7 @@ import fsspec
 
 from kpacktools.errors import CallError
 from kpacktools.remote.faults import RefusedError, TransientError
-from kpacktools.remote.store import Object
+from kpacktools.remote.objects import Object
 
 __all__ = ["AnyBackend"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kpacktools.errors import CallError
+from kpacktools.remote.target import Target, Write
 from kpacktools.remote.urls import is_url, shown
 
 if TYPE_CHECKING:
@@ -14,21 +13,6 @@ if TYPE_CHECKING:
     from kpacktools.reports.model import Report
 
 __all__ = ["Target", "Write", "deliver", "refuse_url", "write_bytes"]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A local folder that a command writes to, and how."""
-
-    folder: str
-    dry_run: bool = False
-    replace: bool = False
-    is_passing: bool = False
-    """The folder is read once and thrown away: hard links to inputs are as good as copies."""
-
-
-Write = Callable[[Target], "Report"]
-"""What a command does with its output: writes it whole or not at all, and says so in a report."""
 
 
 def deliver(

@@ -20,8 +20,9 @@ from kpacktools.outputs.staging import move_new, refusals_named, resolve, stage
 from kpacktools.outputs.transfer import same_files
 from kpacktools.remote import urls
 from kpacktools.remote.faults import RefusedError
+from kpacktools.remote.objects import Object
 from kpacktools.remote.staged import Staged
-from kpacktools.remote.store import Object, Store, open_store
+from kpacktools.remote.store import Store, open_store
 from kpacktools.trees.names import STAGING_PREFIX, STAGING_SUFFIX, is_staging_name
 
 __all__ = [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import threading
 from typing import BinaryIO, Final
 
-from kpacktools.remote.store import Object, Store
+from kpacktools.remote.objects import Object
+from kpacktools.remote.store import Store
+from kpacktools.trees.rawstream import RawStream
 from kpacktools.trees.spool import Spool
 
 __all__ = ["Fetched"]
@@ -81,33 +82,10 @@ class Fetched:
             stream.close()
 
 
-class _Reader(io.RawIOBase):
+class _Reader(RawStream):
     def __init__(self, fetched: Fetched) -> None:
-        super().__init__()
+        super().__init__(fetched.size)
         self._fetched = fetched
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._fetched.size}[whence]
-        if origin + offset < 0:
-            raise ValueError(f"negative seek position {origin + offset}")
-        self._at = origin + offset
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        wanted = min(len(buffer), self._fetched.size - self._at)
-        if wanted <= 0:
-            return 0
-        data = self._fetched.read_at(wanted, self._at)
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+    def take(self, wanted: int, offset: int) -> bytes:
+        return self._fetched.read_at(wanted, offset)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from kpacktools.errors import CallError
 from kpacktools.remote import urls
-from kpacktools.remote.store import Object, open_store
+from kpacktools.remote.objects import Object
+from kpacktools.remote.store import open_store
 from kpacktools.remote.tree import RemoteSource, tree_of
 from kpacktools.trees import Tree
 from kpacktools.trees.access import Access

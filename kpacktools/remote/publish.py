@@ -20,10 +20,10 @@ from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.outputs.staging import State
 from kpacktools.pipeline import Settings
-from kpacktools.remote.delivery import Target, Write
 from kpacktools.remote.destinations import Destination, Found, Taken, Upload, open_destination
 from kpacktools.remote.published import MAX_REPORT, Listed, listed_in
 from kpacktools.remote.staged import Staged, staged_files
+from kpacktools.remote.target import Target, Write
 from kpacktools.reports.jsonreport import as_mapping
 from kpacktools.reports.model import OutputReport, Report
 from kpacktools.trees.names import REPORT_NAME

@@ -20,7 +20,7 @@ from s3fs import S3FileSystem
 
 from kpacktools.remote.faults import RefusedError, TransientError, persistently
 from kpacktools.remote.loop import filled, run
-from kpacktools.remote.store import Object
+from kpacktools.remote.objects import Object
 
 __all__ = ["PART", "S3Backend"]
 

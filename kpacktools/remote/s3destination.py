@@ -18,9 +18,10 @@ from typing import Any, Final
 from kpacktools.errors import CallError
 from kpacktools.remote.destinations import Found, Taken, Upload, digest_in, found_in, passing_folder
 from kpacktools.remote.faults import RefusedError, TransientError, persistently
+from kpacktools.remote.objects import Object
 from kpacktools.remote.s3 import S3Backend
 from kpacktools.remote.staged import Staged, part_size, staged_bytes
-from kpacktools.remote.store import Object, Store
+from kpacktools.remote.store import Store
 
 __all__ = ["STALE_AFTER", "S3Destination", "s3_destination"]
 

@@ -15,7 +15,8 @@ from kpacktools.errors import CallError
 from kpacktools.remote import urls
 from kpacktools.remote.faults import RefusedError
 from kpacktools.remote.fetched import Fetched
-from kpacktools.remote.store import Object, Store
+from kpacktools.remote.objects import Object
+from kpacktools.remote.store import Store
 from kpacktools.trees import Entry
 from kpacktools.trees.access import Access
 from kpacktools.trees.windows import Recent, windowed

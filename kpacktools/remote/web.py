@@ -24,7 +24,7 @@ from fsspec.implementations.http import HTTPFileSystem
 from kpacktools.remote import urls
 from kpacktools.remote.faults import RefusedError, TransientError
 from kpacktools.remote.loop import filled, run
-from kpacktools.remote.store import Object
+from kpacktools.remote.objects import Object
 
 __all__ = ["WebBackend"]
 

@@ -23,7 +23,8 @@ from kpacktools.trees.spool import Spool
 from kpacktools.trees.wheel import WheelTree, open_wheel
 
 if TYPE_CHECKING:
-    from kpacktools.remote.store import Object, Store
+    from kpacktools.remote.objects import Object
+    from kpacktools.remote.store import Store
     from kpacktools.remote.tree import RemoteTree
 
 __all__ = ["Luggage", "forget", "portable"]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Final
 
 from kpacktools.trees.decompress import BLOCK
+from kpacktools.trees.rawstream import RawStream
 
 __all__ = ["Spool"]
 
@@ -106,37 +107,13 @@ def _refusals_named() -> Iterator[None]:
         raise OSError(error.errno, f"{error.strerror} while unpacking to {where} (see TMPDIR)") from error
 
 
-class _Part(io.RawIOBase):
+class _Part(RawStream):
     """Some bytes of a spool as a file of their own; keeps the spool alive."""
 
     def __init__(self, spool: Spool, start: int, size: int) -> None:
-        super().__init__()
+        super().__init__(size)
         self._spool = spool
         self._start = start
-        self._size = size
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        if origin + offset < 0:
-            raise ValueError(f"negative seek position {origin + offset}")
-        self._at = origin + offset
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        wanted = min(len(buffer), self._size - self._at)
-        if wanted <= 0:
-            return 0
-        data = self._spool.read_at(wanted, self._start + self._at)
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+    def take(self, wanted: int, offset: int) -> bytes:
+        return self._spool.read_at(wanted, self._start + offset)

@@ -8,9 +8,10 @@ at once double.
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, MutableMapping
 from typing import BinaryIO, Final
+
+from kpacktools.trees.rawstream import RawStream
 
 __all__ = ["FIRST", "Memory", "Recent", "windowed"]
 
@@ -51,7 +52,7 @@ def windowed(
     return io.BufferedReader(_Windowed(fetch, size, memory, done), FIRST)
 
 
-class _Windowed(io.RawIOBase):
+class _Windowed(RawStream):
     def __init__(
         self,
         fetch: Callable[[int, int], bytes],
@@ -59,48 +60,23 @@ class _Windowed(io.RawIOBase):
         memory: Memory | None,
         done: Callable[[], None] | None,
     ) -> None:
-        super().__init__()
+        super().__init__(size)
         self._fetch = fetch
-        self._size = size
         self._memory = memory
         self._done = done
-        self._at = 0
         self._start = 0
         self._window = b""
         self._head = b""
         """The first block, which is gone back to."""
         self._ahead = BLOCK
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        if origin + offset < 0:
-            raise ValueError(f"negative seek position {origin + offset}")
-        self._at = origin + offset
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        wanted = min(len(buffer), self._size - self._at)
-        if wanted <= 0:
-            return 0
-        if self._at + wanted <= len(self._head):
-            data = self._head[self._at : self._at + wanted]
-        else:
-            if not self._start <= self._at < self._start + len(self._window):
-                self._fill(wanted)
-            inside = self._at - self._start
-            data = self._window[inside : inside + wanted]
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+    def take(self, wanted: int, offset: int) -> bytes:
+        if offset + wanted <= len(self._head):
+            return self._head[offset : offset + wanted]
+        if not self._start <= offset < self._start + len(self._window):
+            self._fill(wanted)
+        inside = offset - self._start
+        return self._window[inside : inside + wanted]
 
     def readall(self) -> bytes:
         return b"".join(iter(lambda: self.read(MOST) or b"", b""))

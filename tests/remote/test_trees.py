@@ -10,7 +10,8 @@ import pytest
 from servers import S3Server, WebServer
 
 from kpacktools.errors import CallError
-from kpacktools.remote.store import Object, open_store
+from kpacktools.remote.objects import Object
+from kpacktools.remote.store import open_store
 from kpacktools.remote.tree import tree_of
 from kpacktools.trees.access import Access
 from kpacktools.trees.places import beside, identity, place_of, shown
