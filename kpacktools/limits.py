@@ -8,7 +8,7 @@ from typing import Final
 from kpacktools.errors import CallError
 from kpacktools.sizes import parse_size
 
-__all__ = ["FREE_SIZE", "allowed", "max_ratio", "max_size", "too_dense", "too_large"]
+__all__ = ["FREE_SIZE", "VARIABLES", "allowed", "max_ratio", "max_size", "too_dense", "too_large"]
 
 MAX_SIZE: Final = 64 << 30
 """Bytes that one archive or wheel may unpack to; a whole ROCm release has about half of it."""
@@ -17,6 +17,8 @@ FREE_SIZE: Final = 64 << 20
 
 _SIZE: Final = "KPACKTOOLS_MAX_UNPACKED"
 _RATIO: Final = "KPACKTOOLS_MAX_RATIO"
+VARIABLES: Final = (_SIZE, _RATIO)
+"""Of the environment, on which findings depend (see docs/security.md)."""
 
 
 def max_size() -> int:

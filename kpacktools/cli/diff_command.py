@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
-from kpacktools.cli.options import cache_option, default_jobs, opened_cache, task_options, with_tasks
+from kpacktools.cli.options import cache_option, jobs_option, policy_option, reading_settings, task_options
 from kpacktools.diffing.model import Difference
 from kpacktools.diffing.run import diff
 from kpacktools.findings import errors
-from kpacktools.hookspecs import Depth
 from kpacktools.outputs.textfile import write_text
-from kpacktools.pipeline import Settings
-from kpacktools.policy import load_policy
-from kpacktools.reports.terminal import progress_for
 
 EPILOG = """\b
 Examples:
@@ -49,13 +45,8 @@ Examples:
     help="What to print; markdown is for a comment on a pull request, html one page that needs no network.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write it to FILE instead of stdout.")
-@click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Threads.  [default: the processors that this process may use]",
-)
+@policy_option
+@jobs_option
 @cache_option
 @task_options
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and the verdict only.")
@@ -64,30 +55,18 @@ def command(
     old: str,
     new: str,
     fail_on: str | None,
-    depth: str,
     form: str,
     output: str | None,
-    policy: str | None,
-    jobs: int | None,
-    cache: str | None,
-    scheduler: str | None,
-    task_log: str | None,
     quiet: bool,
     verbose: bool,
+    **options: Any,
 ) -> int:
     """Say what NEW gains, loses and changes as against OLD, kernel by kernel and by content.
 
     OLD and NEW are builds, merged sets, install prefixes, wheels, folders of wheels, kpacks, or reports of
     kpacktools in JSON. The same kernels packed in another order or compression are equal.
     """
-    settings = Settings(
-        depth=Depth[depth.upper()],
-        policy=load_policy(policy),
-        jobs=jobs or default_jobs(),
-        progress=progress_for(sys.stderr, quiet=quiet),
-        cache=opened_cache(cache),
-    )
-    settings = with_tasks(settings, scheduler, task_log)
+    settings = reading_settings(options, quiet=quiet)
     difference = diff(old, new, settings)
     settings.progress.stop()
     pieces = _shown(difference, form, quiet=quiet, verbose=verbose)

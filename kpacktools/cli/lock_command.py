@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from kpacktools.cli.options import cache_option, default_jobs, opened_cache, task_options, with_tasks
+from kpacktools.cli.options import cache_option, jobs_option, policy_option, reading_settings, task_options
 from kpacktools.diffing.text import finding_lines
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.locking import run
 from kpacktools.locking.forms import as_json, as_text
-from kpacktools.pipeline import Settings
-from kpacktools.policy import load_policy
 from kpacktools.reports.plaintext import clean
-from kpacktools.reports.terminal import progress_for
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,34 +34,11 @@ def _run_options(function: F) -> F:
         task_options,
         cache_option,
         click.option("-q", "--quiet", is_flag=True, help="Print errors and the verdict only."),
-        click.option(
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Threads.  [default: the processors that this process may use]",
-        ),
-        click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities."),
+        jobs_option,
+        policy_option,
     ):
         function = option(function)
     return function
-
-
-def _settings(
-    policy: str | None,
-    jobs: int | None,
-    cache: str | None,
-    scheduler: str | None,
-    task_log: str | None,
-    *,
-    quiet: bool,
-) -> Settings:
-    settings = Settings(
-        policy=load_policy(policy),
-        jobs=jobs or default_jobs(),
-        progress=progress_for(sys.stderr, quiet=quiet),
-        cache=opened_cache(cache),
-    )
-    return with_tasks(settings, scheduler, task_log)
 
 
 @command.command("write")
@@ -99,19 +72,15 @@ def write_command(
     out: str,
     aliases: tuple[str, ...],
     with_names: bool,
-    policy: str | None,
-    jobs: int | None,
-    cache: str | None,
-    scheduler: str | None,
-    task_log: str | None,
     quiet: bool,
+    **options: Any,
 ) -> int:
     """Write the lock of what is at each PATH: anything that inspect takes. Reads every kernel.
 
     The aliases of a lock that is there already are kept. Nothing is written where content cannot be read or
     belongs to no engine.
     """
-    settings = _settings(policy, jobs, cache, scheduler, task_log, quiet=quiet)
+    settings = reading_settings(options, quiet=quiet)
     lock, findings = run.write(paths, out, settings, dict(map(_alias, aliases)), with_names=with_names)
     settings.progress.stop()
     if findings:
@@ -152,18 +121,14 @@ def check_command(
     lock: str,
     form: str,
     verbose: bool,
-    policy: str | None,
-    jobs: int | None,
-    cache: str | None,
-    scheduler: str | None,
-    task_log: str | None,
     quiet: bool,
+    **options: Any,
 ) -> int:
     """Hold what is at each PATH to a lock. Reads every kernel.
 
     Exit status 1 where anything is missing, new or changed.
     """
-    settings = _settings(policy, jobs, cache, scheduler, task_log, quiet=quiet)
+    settings = reading_settings(options, quiet=quiet)
     result = run.check(paths, lock, settings)
     settings.progress.stop()
     click.echo(as_json(result) if form == "json" else as_text(result, quiet=quiet, verbose=verbose), nl=False)

@@ -26,13 +26,14 @@ __all__ = [
     "cache_option",
     "default_jobs",
     "emit",
-    "opened_cache",
+    "jobs_option",
+    "policy_option",
     "prefix_from",
     "prefix_options",
+    "reading_settings",
     "run_options",
     "settings_from",
     "task_options",
-    "with_tasks",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +43,17 @@ cache_option = click.option(
     "--cache",
     metavar="DIR",
     help="Keep what is found out about files in DIR, and read known ones no more than needed.",
+)
+
+
+policy_option = click.option(
+    "--policy", metavar="FILE", help="TOML file of declared exceptions and severities."
+)
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads.  [default: the processors that this process may use]",
 )
 
 
@@ -58,14 +70,9 @@ def run_options(
             show_default=True,
             help="What to print on stdout; with any but text nothing else is printed there.",
         ),
-        click.option("--policy", metavar="FILE", help="TOML file of declared exceptions and severities."),
+        policy_option,
         click.option("--strict", is_flag=True, help="Count warnings as errors."),
-        click.option(
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Threads.  [default: the processors that this process may use]",
-        ),
+        jobs_option,
         click.option("-q", "--quiet", is_flag=True, help="Print findings of severity error only."),
         click.option(
             "-v", "--verbose", is_flag=True, help="Print every finding, and why files are claimed or generic."
@@ -149,28 +156,27 @@ def settings_from(options: dict[str, Any]) -> Settings:
 
     Raises :class:`~kpacktools.errors.CallError` for an unusable policy file, scheduler or log.
     """
+    options["shown"] = {name: options.pop(name) for name in ("form", "quiet", "verbose")}
+    return reading_settings(options, quiet=options["shown"]["quiet"])
+
+
+def reading_settings(options: dict[str, Any], *, quiet: bool) -> Settings:
+    """Take what says how inputs are read out of a command's arguments: ``--depth --policy --strict --jobs --cache
+    --scheduler --task-log``, as many of them as it has. Workers and log are there until the command ends.
+
+    Raises :class:`~kpacktools.errors.CallError` for what is unusable.
+    """
     from kpacktools.reports.terminal import progress_for
 
     scheduler, task_log = options.pop("scheduler", None), options.pop("task_log", None)
-    options["shown"] = {name: options.pop(name) for name in ("form", "quiet", "verbose")}
-    depth = options.pop("depth", "toc")
-    folder = options.pop("cache", None)
     settings = Settings(
-        depth=Depth[depth.upper()],
+        depth=Depth[options.pop("depth", "toc").upper()],
         policy=load_policy(options.pop("policy")),
-        strict=options.pop("strict"),
+        strict=options.pop("strict", False),
         jobs=options.pop("jobs") or default_jobs(),
-        progress=progress_for(sys.stderr, quiet=options["shown"]["quiet"]),
-        cache=opened_cache(folder),
+        progress=progress_for(sys.stderr, quiet=quiet),
+        cache=_opened_cache(options.pop("cache", None)),
     )
-    return with_tasks(settings, scheduler, task_log)
-
-
-def with_tasks(settings: Settings, scheduler: str | None, task_log: str | None) -> Settings:
-    """Settings with the workers and the log of :func:`task_options`, which are there until the command ends.
-
-    Raises :class:`~kpacktools.errors.CallError` for a scheduler or a log that is unusable.
-    """
     until_the_end = click.get_current_context().with_resource
     if task_log is not None:
         settings = replace(settings, log=until_the_end(open_log(task_log)))
@@ -181,7 +187,7 @@ def with_tasks(settings: Settings, scheduler: str | None, task_log: str | None) 
     return settings
 
 
-def opened_cache(folder: str | None) -> Cache | None:
+def _opened_cache(folder: str | None) -> Cache | None:
     """The cache of ``--cache``. Raises :class:`~kpacktools.errors.CallError` for a folder that is unusable."""
     if folder is None:
         return None

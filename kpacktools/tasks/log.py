@@ -16,41 +16,15 @@ from typing import Final, TextIO
 
 from kpacktools.errors import CallError
 
-__all__ = ["NO_LOG", "SCHEMA", "FileLog", "TaskLog", "logged", "open_log", "this_worker"]
+__all__ = ["NO_LOG", "SCHEMA", "TaskLog", "logged", "open_log", "this_worker"]
 
 SCHEMA: Final = "kpacktools.task/v1"
 
 
 class TaskLog:
-    """A log that nobody reads; may be told from any thread."""
+    """A log of tasks; one without a stream is for nobody. May be told from any thread."""
 
-    def record(
-        self,
-        kind: str,
-        name: str,
-        *,
-        seconds: float,
-        worker: str,
-        shard: str | None = None,
-        key: str | None = None,
-        files: int = 0,
-        size: int = 0,
-        attempt: int = 1,
-        error: str | None = None,
-    ) -> None:
-        """A task ended; ``error`` says why where it failed."""
-
-
-NO_LOG: Final = TaskLog()
-
-
-class FileLog(TaskLog):
-    """A log in a file."""
-
-    def __init__(self, stream: TextIO) -> None:
-        import json  # most runs have no log
-
-        self._encode = json.dumps
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
         self._lock = threading.Lock()
         self._begun = time.monotonic()
@@ -69,7 +43,12 @@ class FileLog(TaskLog):
         attempt: int = 1,
         error: str | None = None,
     ) -> None:
-        line = self._encode(
+        """A task ended; ``error`` says why where it failed."""
+        if self._stream is None:
+            return
+        import json  # most runs have no log
+
+        line = json.dumps(
             {
                 "schema": SCHEMA,
                 "kind": kind,
@@ -90,8 +69,11 @@ class FileLog(TaskLog):
             self._stream.flush()
 
 
+NO_LOG: Final = TaskLog()
+
+
 @contextmanager
-def open_log(path: str) -> Iterator[FileLog]:
+def open_log(path: str) -> Iterator[TaskLog]:
     """A new log at ``path``, in place of what is there.
 
     Raises :class:`~kpacktools.errors.CallError` where it cannot be written.
@@ -101,7 +83,7 @@ def open_log(path: str) -> Iterator[FileLog]:
     except OSError as error:
         raise CallError(f"--task-log {path}: {error.strerror or error}") from error
     with stream:
-        yield FileLog(stream)
+        yield TaskLog(stream)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+from kpacktools import limits
 from kpacktools.errors import CallError
 from kpacktools.tasks.log import this_worker
 from kpacktools.tasks.model import Dispatch, Done, Needed, Software, Task
@@ -26,8 +27,6 @@ ATTEMPTS: Final = 4
 _AHEAD: Final = 2
 """Tasks in flight for each that can run: the next one is there when one ends, and memory stays bounded."""
 
-_LIMITS: Final = ("KPACKTOOLS_MAX_UNPACKED", "KPACKTOOLS_MAX_RATIO")
-"""Variables of the environment on which findings depend (see docs/security.md)."""
 _PATIENCE: Final = 5
 """Seconds without an answer after which the workers are looked after."""
 
@@ -223,7 +222,7 @@ def software() -> Software:
         ("zlib", zlib.ZLIB_RUNTIME_VERSION),
         ("zstd", ".".join(map(str, zstandard.ZSTD_VERSION))),
         ("deflate", metadata.version("deflate")),
-        *((name, os.environ.get(name) or "unset") for name in _LIMITS),
+        *((name, os.environ.get(name) or "unset") for name in limits.VARIABLES),
     )
     registry = load_registry()
     plugins = (f"{item.handler.name} of {item.distribution}" for item in registry.registered)
