@@ -207,6 +207,8 @@ def _deliver(
 
 def _written(out: str, planned: Plan, settings: Settings, options: MergeOptions) -> tuple[WrittenFolder, ...]:
     """Write what was planned, by workers or by threads."""
+    size = sum(folder.size for folder in planned.folders)
+    settings.progress.start("writing", files=planned.counts.files_out, size=size)
     dispatch = settings.dispatch
     if dispatch is not None:
         from kpacktools.tasks.writing import fill_elsewhere
@@ -218,7 +220,6 @@ def _written(out: str, planned: Plan, settings: Settings, options: MergeOptions)
             progress=settings.progress,
             fill=partial(fill_elsewhere, dispatch, options.link),
         )
-    size = sum(folder.size for folder in planned.folders)
     with logged(settings.log, "folder", out, files=planned.counts.files_out, size=size):
         return write_folders(
             out,
@@ -277,8 +278,6 @@ def _write_folders(
             path = os.path.join(out, folder.name) if folder.name else out
             outputs.append(OutputReport(path, kind, folder.key, folder.count, size, state))
         return replace(report, outputs=tuple(outputs), dry_run=True)
-    size = sum(folder.size for folder in planned.folders)
-    settings.progress.start("writing", files=planned.counts.files_out, size=size)
     written = _written(out, planned, settings, options)
     return replace(
         report,

@@ -199,8 +199,6 @@ def _write(
     selected: WheelRun,
     beside: Mapping[str, bytes],
 ) -> Report:
-    files = sum(len(item.spec.files) for item in wheels)
-    settings.progress.start("packing", files=files, size=sum(item.size for item in wheels))
     with stage(dist) as staging:
         written = _written(staging, wheels, settings, packed_sizes=selected.max_size is not None)
         too_large = tuple(_too_large(dist, wheels, written, checks, selected.max_size))
@@ -233,13 +231,14 @@ def _written(
 ) -> list[WrittenWheel]:
     """Write wheels, by workers or by threads."""
     specs = [item.spec for item in wheels]
+    files, size = sum(len(spec.files) for spec in specs), sum(item.size for item in wheels)
+    settings.progress.start("packing", files=files, size=size)
     dispatch = settings.dispatch
     if dispatch is not None:
         from kpacktools.tasks.writing import write_wheels_elsewhere
 
         keys = [item.key for item in wheels]
         return write_wheels_elsewhere(dispatch, staging, specs, keys, packed_sizes=packed_sizes)
-    files, size = sum(len(spec.files) for spec in specs), sum(item.size for item in wheels)
     with logged(settings.log, "wheel", staging.out, files=files, size=size):
         return write_wheels(
             specs,
