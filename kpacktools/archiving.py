@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+
+from msgspec import structs
 
 from kpacktools.checks.paths import check_names
 from kpacktools.errors import CallError
@@ -100,7 +101,7 @@ def archive_outputs(
             OutputReport(item.path, "archive", item.key, item.files, item.size, item.state, item.sha256)
             for item in _written(out, folders, settings, form, replace)
         )
-    return dataclasses.replace(report, outputs=outputs, dry_run=dry_run)
+    return structs.replace(report, outputs=outputs, dry_run=dry_run)
 
 
 def _written(

@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from mmap import mmap
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from kpacktools.kpack.format import MAGIC as _KPACK_MAGIC
 
@@ -127,8 +127,7 @@ _SRAMECC_V4: dict[int, Setting] = {0x000: None, 0x400: None, 0x800: "-", 0xC00: 
 """Unsupported, any, off, on."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeObjectHeader:
+class CodeObjectHeader(Struct, frozen=True):
     """What an AMDGPU code object was built for, by its ELF header."""
 
     processor: str | None

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
@@ -50,8 +52,7 @@ __all__ = ["MergeOptions", "Run", "inspect", "merge", "run_over", "split", "star
 LinkMode = Literal["auto", "hardlink", "copy"]
 
 
-@dataclass(frozen=True, slots=True)
-class MergeOptions:
+class MergeOptions(Struct, frozen=True):
     """How split and merge write."""
 
     devices: tuple[str, ...] = ()
@@ -66,8 +67,7 @@ class MergeOptions:
     primary: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """What every command needs, and what it has seen so far."""
 
     command: str

@@ -7,9 +7,11 @@ names, severities and docs cannot drift apart. Names are stable: users list them
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 __all__ = ["KINDS", "Finding", "Kind", "Severity", "counted", "errors", "finding", "sort_findings"]
 
@@ -28,8 +30,7 @@ class Severity(str, Enum):
 E, W, I = Severity.ERROR, Severity.WARNING, Severity.INFO  # noqa: E741 - the table below reads as design does
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One row of the table of findings."""
 
     name: str
@@ -148,8 +149,7 @@ KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _TABLE}
 _RANK: Final = {E: 0, W: 1, I: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong or worth knowing."""
 
     name: str

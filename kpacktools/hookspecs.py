@@ -20,11 +20,12 @@ A handler only looks: it says which folders are its engine's and checks what it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pluggy
+from msgspec import Struct
 
 from kpacktools.findings import Finding
 
@@ -53,8 +54,7 @@ class Depth(IntEnum):
     """Also every kernel: decompressed, hashed, its ELF header read."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
+class Bundle(Struct, frozen=True, eq=False, dict=True):
     """All files of one engine for one target key under one stage prefix of one artifact directory."""
 
     engine: str
@@ -66,9 +66,7 @@ class Bundle:
     """Stage prefix, ``ml-libs/hipkernelprovider/stage``."""
     roots: tuple[str, ...]
     """The target folders, as tree paths."""
-    entries: tuple[Entry, ...] = field(repr=False)
-    _by_ending: dict[str, list[Entry]] = field(default_factory=dict, init=False, repr=False)
-    """What follows the last dot -> entries, once anybody has asked: there may be very many of them."""
+    entries: tuple[Entry, ...]
 
     @property
     def path(self) -> str:
@@ -81,7 +79,7 @@ class Bundle:
             return list(self.entries)
         candidates: Sequence[Entry] = self.entries
         if all("." in suffix for suffix in suffixes):
-            by_ending = self._endings()
+            by_ending = self._by_ending
             there = {suffix.rpartition(".")[2] for suffix in suffixes} & by_ending.keys()
             if not there:
                 return []
@@ -94,18 +92,16 @@ class Bundle:
         """Bytes of all files."""
         return sum([entry.size for entry in self.entries])
 
-    def _endings(self) -> Mapping[str, Sequence[Entry]]:
-        if not self._by_ending:
-            # Made aside and put in place at once: several threads may ask.
-            by_ending: dict[str, list[Entry]] = {}
-            for entry in self.entries:
-                by_ending.setdefault(entry.path.rpartition(".")[2], []).append(entry)
-            self._by_ending.update(by_ending)
-        return self._by_ending
+    @cached_property
+    def _by_ending(self) -> Mapping[str, Sequence[Entry]]:
+        """What follows the last dot -> entries, made once anybody asks: there may be very many of them."""
+        by_ending: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            by_ending.setdefault(entry.path.rpartition(".")[2], []).append(entry)
+        return by_ending
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
+class Stated(Struct, frozen=True):
     """Some place's word on which target a bundle is for; the core compares all of them with the folder."""
 
     what: str
@@ -116,8 +112,7 @@ class Stated:
     """Tree path of the file that says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """What a manifest says about one kernel; at depth content the core compares it with the code object itself."""
 
     path: str
@@ -136,8 +131,7 @@ class Expected:
     """(offset, size) in bytes of each explicit argument; None for what the manifest does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """What a handler found out about one bundle."""
 
     findings: tuple[Finding, ...] = ()

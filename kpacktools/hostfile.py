@@ -19,10 +19,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from kpacktools.binaries import BinaryFile, DamagedError, Section, elf, pe
 from kpacktools.offload import BundleError, bundles
@@ -58,8 +58,7 @@ _MAX_MARKER_SIZE = 64 << 10
 _MAX_WRAPPERS_SIZE = _WRAPPER.size << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """Where the loader looks for the device code that was taken out of a binary."""
 
     kernel_name: str
@@ -68,8 +67,7 @@ class Marker:
     """Paths of archives relative to the binary's folder, for :func:`expand`; some may be absolute."""
 
 
-@dataclass(frozen=True, slots=True)
-class FatSection:
+class FatSection(Struct, frozen=True):
     """Device code that a binary carries itself."""
 
     size: int
@@ -82,8 +80,7 @@ class FatSection:
     """True where any bundle is."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostBinary:
+class HostBinary(Struct, frozen=True):
     """What a host executable or library says about its device code and the libraries that it needs."""
 
     format: Literal["elf", "pe"]

@@ -7,8 +7,9 @@ is the IR dialect that it shares with others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from kpacktools.data import load_table
 from kpacktools.findings import Finding, Severity, finding
@@ -16,8 +17,7 @@ from kpacktools.findings import Finding, Severity, finding
 __all__ = ["BundleLane", "Lane", "LaneRules", "LaneTable", "check_lanes", "default_lanes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One qualified lane."""
 
     name: str
@@ -25,8 +25,7 @@ class Lane:
     profile: str
 
 
-@dataclass(frozen=True)
-class LaneTable:
+class LaneTable(Struct, frozen=True):
     """All qualified lanes, oldest first."""
 
     lanes: tuple[Lane, ...]
@@ -63,8 +62,7 @@ def default_lanes() -> LaneTable:
     return LaneTable(tuple(sorted(lanes, key=lambda lane: min(lane.majors))))
 
 
-@dataclass(frozen=True, slots=True)
-class BundleLane:
+class BundleLane(Struct, frozen=True):
     """What one bundle says about its lane, and what its code objects say."""
 
     engine: str
@@ -84,8 +82,7 @@ class BundleLane:
         return self.declared is not None
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRules:
+class LaneRules(Struct, frozen=True):
     """What a policy declares about lanes."""
 
     default: str | None = None

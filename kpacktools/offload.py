@@ -18,8 +18,9 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -63,8 +64,7 @@ class Readable(Protocol):
         """Some of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class BundleEntry:
+class BundleEntry(Struct, frozen=True):
     """One code object of a bundle."""
 
     id: str
@@ -91,8 +91,7 @@ class BundleEntry:
         return rest if rest.startswith("gfx") else rest.partition("-")[2] or None
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """One bundle: usually what one translation unit was compiled to."""
 
     offset: int

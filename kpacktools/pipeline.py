@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.generic import check_generic
@@ -56,8 +58,7 @@ OPAQUE_HANDLER = Handler()
 """Checks nothing but what the core checks of any bundle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What holds for a whole run."""
 
     depth: Depth = Depth.TOC
@@ -81,8 +82,7 @@ class Settings:
         return Dispatch(self.workers, self.jobs, self.progress, self.log)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One ``--require [COMPONENT/]ENGINE:KEY``."""
 
     engine: str
@@ -106,8 +106,7 @@ class Requirement:
         return (f"{self.component}/" if self.component else "") + f"{self.engine}:{self.key}"
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+class Checks(Struct, frozen=True):
     """What checking found."""
 
     bundles: tuple[CheckedBundle, ...] = ()

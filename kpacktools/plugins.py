@@ -11,11 +11,11 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
+from msgspec import Struct
 
 from kpacktools import hookspecs
 from kpacktools.findings import Finding, Severity, finding
@@ -44,8 +44,7 @@ BUILTIN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """A handler and where it comes from."""
 
     handler: Handler
@@ -54,8 +53,7 @@ class Registered:
     module: str
 
 
-@dataclass(frozen=True, slots=True)
-class Registry:
+class Registry(Struct, frozen=True):
     """The handlers of one run, sorted by name, and what was wrong with plugins."""
 
     registered: tuple[Registered, ...]

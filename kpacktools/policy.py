@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kpacktools.errors import CallError
 from kpacktools.findings import KINDS, Severity
@@ -20,8 +22,7 @@ from kpacktools.tomlfile import read_call_file
 __all__ = ["NO_POLICY", "NeutralRule", "Policy", "load_policy"]
 
 
-@dataclass(frozen=True, slots=True)
-class NeutralRule:
+class NeutralRule(Struct, frozen=True):
     """``[[neutral]]``, or an artifact of the topology: its device code serves every target and may stay generic."""
 
     artifact: str
@@ -31,8 +32,7 @@ class NeutralRule:
     """What says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """A policy file's contents; the default is that of a run without one."""
 
     severities: Mapping[str, Severity | None] = field(default_factory=dict)

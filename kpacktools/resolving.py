@@ -6,8 +6,9 @@ The answer to "a kernel that I expected is not selected".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.markers import Archives, HostFile, find_hosts, lookups
@@ -24,8 +25,7 @@ from kpacktools.trees.shards import Prefix
 __all__ = ["Attempt", "Resolution", "resolve", "resolve_engine", "resolve_hosts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One place that the runtime looks at."""
 
     looks_for: str
@@ -36,8 +36,7 @@ class Attempt:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """What comes of looking for one engine's content, or one host library's kernels, on a device."""
 
     what: str

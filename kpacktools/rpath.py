@@ -14,8 +14,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.checks.needed import is_library
 from kpacktools.errors import CallError
@@ -30,8 +31,7 @@ __all__ = ["Repathed", "repathed", "runpath"]
 _BLOCK: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Repathed:
+class Repathed(Struct, frozen=True):
     """Folders whose libraries have other RUNPATHs, and a line for each that was changed."""
 
     folders: tuple[PlannedFolder, ...]

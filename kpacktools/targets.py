@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kpacktools.data import load_table
 from kpacktools.errors import CallError
@@ -48,8 +49,7 @@ def looks_like_target(name: str) -> bool:
     return _LOOKS_LIKE.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class TargetId:
+class TargetId(Struct, frozen=True, order=True):
     """A processor (with its ``-strict`` variant, where it has one) and its features, sorted by name."""
 
     processor: str
@@ -81,8 +81,7 @@ class TargetId:
         return all(mine.get(feature[:-1], feature[-1]) == feature[-1] for feature in other.features)
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class TargetKey:
+class TargetKey(Struct, frozen=True, order=True):
     """What a folder, artifact directory or wheel is keyed by, in its canonical spelling."""
 
     name: str
@@ -115,8 +114,7 @@ class UnknownTargetError(ValueError):
         return f"unknown target {self.name!r}" + (f"; near: {', '.join(self.near)}" if self.near else "")
 
 
-@dataclass(frozen=True)
-class TargetTable:
+class TargetTable(Struct, frozen=True, dict=True):
     """Every processor, bundle, alias and package owner that a run knows. Immutable."""
 
     processors: frozenset[str]
@@ -259,8 +257,7 @@ class TargetTable:
         return DeviceFilter(text, key=key)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFilter:
+class DeviceFilter(Struct, frozen=True):
     """One ``--device``: an exact key with its feature variants, or the members of a family."""
 
     text: str

@@ -8,9 +8,10 @@ variantlib (the extra ``kpacktools[variants]``) writes what the wheel and the in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rocm_bootstrap.variant_provider import AMDVariantPlugin
 
 from kpacktools.errors import CallError
@@ -25,8 +26,7 @@ NAMESPACE: Final = "amd"
 FEATURE: Final = "gfx_arch"
 
 
-@dataclass(frozen=True, slots=True)
-class VariantSet:
+class VariantSet(Struct, frozen=True):
     """The wheels of a set, those of processors as variants, and the index of these."""
 
     wheels: tuple[PlannedWheel, ...]

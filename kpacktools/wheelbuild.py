@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 
 from kpacktools.commands import Run, start_run
@@ -46,8 +47,7 @@ _NAMED_AT_MOST = 4
 NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class WheelRun:
+class WheelRun(Struct, frozen=True):
     """What the wheel command selects, beyond the options of the set."""
 
     devices: tuple[str, ...] = ()

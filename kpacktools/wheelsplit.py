@@ -11,11 +11,12 @@ import base64
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from email.parser import BytesParser
 from email.policy import compat32
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from kpacktools import codeobject
@@ -50,8 +51,7 @@ _OWN: Final = ("METADATA", "WHEEL", "RECORD", "RECORD.jws", "RECORD.p7s", SBOM_N
 """Files of a dist-info folder that are made anew; signatures of the old RECORD do not hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """The wheel that is split."""
 
     path: str

@@ -6,10 +6,10 @@ import json
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from builders import STAGE, Build, code_object, names, only, rocke_manifest, write_kpack
 from kpacktools.commands import inspect, merge, split

@@ -134,7 +134,7 @@ def test_splitting_the_parts_again_changes_nothing(
 def test_A6_a_kpack_outside_arch_content_goes_with_its_target_and_is_said(
     build: Maker, tmp_path: Path, settings: Settings
 ) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     shard = build("gfx942")
     write_kpack(shard.engines / "asm_kernels/kpack/asm_gfx942.kpack", {"k": code_object("gfx942")}, "gfx942")
@@ -254,7 +254,7 @@ def test_aot_catalog_families(
 def test_an_opaque_engine_is_split_unchecked_with_its_reason(
     build: Maker, tmp_path: Path, settings: Settings
 ) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from kpacktools.policy import Policy
 
@@ -269,7 +269,7 @@ def test_an_opaque_engine_is_split_unchecked_with_its_reason(
 
 
 def test_a_neutral_artifact_may_hold_device_code(build: Maker, tmp_path: Path, settings: Settings) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from kpacktools.policy import NeutralRule, Policy
 
@@ -289,7 +289,7 @@ def test_a_neutral_artifact_may_hold_device_code(build: Maker, tmp_path: Path, s
 def test_an_artifact_that_the_topology_declares_neutral_may_hold_device_code(
     build: Maker, tmp_path: Path, settings: Settings
 ) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from kpacktools.policy import load_policy
 

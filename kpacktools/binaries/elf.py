@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.binaries import BinaryFile, DamagedError
 
@@ -46,8 +47,7 @@ def _structures(bits: int, order: int) -> _Structures | None:
     return _Structures(*(struct.Struct("<>"[order - 1] + fields) for fields in formats))
 
 
-@dataclass(frozen=True, slots=True)
-class ElfHeader:
+class ElfHeader(Struct, frozen=True):
     """What the header says about the machine and the section headers."""
 
     machine: int
@@ -71,8 +71,7 @@ class ElfSection(NamedTuple):
     link: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dynamic:
+class Dynamic(Struct, frozen=True):
     """What the dynamic linker is told."""
 
     needed: tuple[str, ...] = ()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.binaries import BinaryFile, DamagedError
 
@@ -28,8 +29,7 @@ _DIRECTORIES: Final = {b"\x0b\x01": 96, b"\x0b\x02": 112}
 _MAX_IMPORTS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class PeHeader:
+class PeHeader(Struct, frozen=True):
     """Where the tables of a PE file are."""
 
     offset: int

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kpacktools.checks.kernels import KNOWN_TYPES, LOOSE, Kernels, archive_finding
 from kpacktools.errors import CallError
@@ -35,8 +36,7 @@ MAX_MANIFEST: Final = 64 << 20
 _ARCHIVE_PLACES: Final = frozenset(("arch_content", "test_arch_content", ".kpack"))
 
 
-@dataclass(frozen=True, slots=True)
-class KpackSummary:
+class KpackSummary(Struct, frozen=True):
     """One archive of a bundle."""
 
     path: str
@@ -47,8 +47,7 @@ class KpackSummary:
     """Of the file; None where it was not read whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedBundle:
+class CheckedBundle(Struct, frozen=True):
     """One engine bundle and what was found out about it."""
 
     bundle: Bundle
@@ -75,8 +74,7 @@ class CheckedBundle:
         return next(iter(measured)) if len(measured) == 1 else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Examined:
+class Examined(Struct, frozen=True, eq=False):
     """A bundle whose manifests and tables of contents were read."""
 
     bundle: Bundle

@@ -11,8 +11,9 @@ import mmap
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+from msgspec import Struct, field
 
 from kpacktools import codeobject
 from kpacktools.findings import Finding, Severity, finding
@@ -44,8 +45,7 @@ Collector = Callable[[Bundle, str, "str | None", str, bytes], None]
 key (None for a file), its target, and the sha256 of its (decompressed) bytes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chunk:
+class Chunk(Struct, frozen=True, eq=False):
     """Some kernels of one bundle: part of an archive, or loose files."""
 
     bundle: Bundle
@@ -59,8 +59,7 @@ class Chunk:
     loose: Sequence[Entry] = ()
 
 
-@dataclass(slots=True)
-class Kernels:
+class Kernels(Struct):
     """What came of reading some kernels."""
 
     count: int = 0
@@ -193,8 +192,7 @@ class _Place(NamedTuple):
         return "it" if self.toc_key is None else f"the kernel {self.toc_key!r}"
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """The reading of one chunk: what holds for all of its kernels."""
 
     bundle: Bundle

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
@@ -33,8 +34,7 @@ _EXEC: Final = 0o111
 _EXAMPLES: Final = ("gfx942", "gfx950", "gfx1201")
 
 
-@dataclass(frozen=True, slots=True)
-class HostFile:
+class HostFile(Struct, frozen=True):
     """A host binary with markers or device code."""
 
     where: str

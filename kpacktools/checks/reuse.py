@@ -12,10 +12,10 @@ import hashlib
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kpacktools.cache import Cache
 from kpacktools.checks.kernels import LOOSE, Collector, Kernels

@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from kpacktools.checks.bundles import CheckedBundle, Examined, conclude, examine
 from kpacktools.checks.kernels import Chunk, Collector, Kernels, chunks_of, read_chunk
@@ -31,8 +32,7 @@ __all__ = ["check_bundles"]
 _OPEN_PER_JOB = 2
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A bundle whose kernels are being read."""
 
     index: int

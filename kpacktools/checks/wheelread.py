@@ -11,11 +11,11 @@ import io
 import os
 import posixpath
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesHeaderParser
 from typing import Final, NamedTuple
 
+from msgspec import Struct
 from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag
@@ -72,8 +72,7 @@ class Row(NamedTuple):
     size: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wheel:
+class Wheel(Struct, frozen=True, eq=False):
     """A wheel and what it says of itself; None stands for what cannot be read."""
 
     claimed: ClaimedArtifact

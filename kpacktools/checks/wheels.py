@@ -16,9 +16,10 @@ from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from packaging.metadata import InvalidMetadata, Metadata, RawMetadata
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
@@ -65,8 +66,7 @@ _CHUNK_FILES: Final = 256
 _NOUNS: Final = {"kpack": "kpack", "code-object": "code object"}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedWheels:
+class CheckedWheels(Struct, frozen=True):
     """What checking wheels brought."""
 
     inputs: tuple[Input, ...]

@@ -6,10 +6,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from kpacktools.checks.kernels import archive_finding
 from kpacktools.errors import CallError
@@ -23,8 +23,7 @@ from kpacktools.trees.places import Places, place_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(slots=True)
-class _Archive:
+class _Archive(Struct):
     path: str
     size: int
     toc: Toc | None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from kpacktools import commands
 from kpacktools.cli.folder_options import folder_options, merge_options_from

@@ -7,7 +7,8 @@ chain took. :mod:`.checking` reports where TheRock's matcher reads a descriptor 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kpacktools.descriptors.model import COMPONENTS, Component, Descriptor
 from kpacktools.patterns import matcher
@@ -15,8 +16,7 @@ from kpacktools.patterns import matcher
 __all__ = ["Capture", "capture", "split_archive_patterns"]
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(Struct, frozen=True):
     """Which components took which files."""
 
     taken: Mapping[str, Mapping[str, tuple[str, ...]]]

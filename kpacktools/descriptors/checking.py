@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kpacktools.descriptors.capture import Capture, capture
 from kpacktools.descriptors.dialect import therock_pattern
@@ -20,8 +21,7 @@ _SHOWN: Final = 3
 """Paths that a message names before it counts the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """A descriptor and what it takes of some stage directories."""
 
     descriptor: Descriptor

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kpacktools.descriptors.model import ARTIFACT_NAME, name_of
 from kpacktools.errors import CallError
@@ -25,8 +26,7 @@ _TOKEN: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
 _KEYWORDS: Final = ("TARGET_NEUTRAL", "DESCRIPTOR", "DISTRIBUTION", "COMPONENTS", "SUBPROJECT_DEPS")
 
 
-@dataclass(frozen=True, slots=True)
-class Provided:
+class Provided(Struct, frozen=True):
     """One ``therock_provide_artifact(NAME ...)`` of a CMake file (ROCm/TheRock, ``therock_artifacts.cmake``)."""
 
     artifact: str
@@ -38,8 +38,7 @@ class Provided:
     target_neutral: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The descriptors of a folder."""
 
     files: tuple[str, ...]

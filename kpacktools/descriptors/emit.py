@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kpacktools import __version__
 from kpacktools.descriptors.emitting import describe
@@ -23,8 +26,7 @@ from kpacktools.reports.model import OutputReport, Report
 __all__ = ["EmitOptions", "emit"]
 
 
-@dataclass(frozen=True, slots=True)
-class EmitOptions:
+class EmitOptions(Struct, frozen=True):
     """How ``artifacts emit`` writes."""
 
     artifact: str | None = None
@@ -36,8 +38,7 @@ class EmitOptions:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """One descriptor to write."""
 
     name: str
@@ -47,7 +48,10 @@ class _Written:
     """What it captures."""
 
 
-def emit(tree: str, out: str, settings: Settings, options: EmitOptions = EmitOptions()) -> Report:
+_WHOLE: Final = EmitOptions()
+
+
+def emit(tree: str, out: str, settings: Settings, options: EmitOptions = _WHOLE) -> Report:
     """Write the descriptors that capture exactly a tree's files, into a folder or a file.
 
     ``tree`` is a folder of artifact directories, one of these, a build tree or an install prefix; ``out`` is a file

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kpacktools.descriptors.capture import capture, split_archive_patterns
 from kpacktools.descriptors.model import COMPONENTS, DEFAULT_INCLUDES, Component, Descriptor, StageRules
@@ -122,8 +123,7 @@ def _rules_of_stage(
         remaining = others
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Struct, frozen=True):
     """The patterns of one component for one stage directory."""
 
     component: str

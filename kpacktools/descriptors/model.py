@@ -21,8 +21,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
@@ -73,8 +74,7 @@ _Report = Callable[..., None]
 _FILE_NAME: Final = re.compile(r"artifact[-_](?P<name>[A-Za-z][A-Za-z0-9-]*)\.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class StageRules:
+class StageRules(Struct, frozen=True):
     """What one component takes of one stage directory."""
 
     include: tuple[str, ...] = ()
@@ -94,8 +94,7 @@ class StageRules:
         return tuple((key, pattern) for key, patterns in lists for pattern in patterns)
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(Struct, frozen=True):
     """One component's stage directories."""
 
     name: str
@@ -116,8 +115,7 @@ class Component:
         return COMPONENTS[position - 1 : position] if position else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(Struct, frozen=True):
     """A descriptor with all six components, those that it does not name without stage directories."""
 
     artifact: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kpacktools.descriptors.emitting import Places, default_component, open_targets
 from kpacktools.descriptors.model import ARTIFACT_NAME
@@ -22,8 +23,7 @@ from kpacktools.trees.shards import Artifact
 __all__ = ["Source", "of_artifact_directories", "of_tree"]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The files of one artifact and the component of each."""
 
     artifact: str

@@ -7,7 +7,8 @@ build tree, all of an artifact's components together, or in artifact directories
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.trees import Tree
@@ -20,8 +21,7 @@ __all__ = ["Staged", "holds_artifacts", "of_artifacts", "of_build_tree"]
 _ARCHIVES = (".tar.zst", ".tar.xz")
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Struct, frozen=True):
     """The files of some stage directories."""
 
     where: str

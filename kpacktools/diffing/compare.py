@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from kpacktools.diffing.inventory import Holding, Inventory
 from kpacktools.diffing.model import (
@@ -108,24 +107,17 @@ def _records(holdings: Iterable[Holding]) -> frozenset[bytes]:
     return sets[0] if len(sets) == 1 else frozenset().union(*sets)
 
 
-@dataclass(slots=True)
 class _Open:
     """A cell whose records are being told apart: ``lost`` and ``gained`` shrink."""
 
-    key: str
-    old: Sequence[Holding]
-    new: Sequence[Holding]
-    before: frozenset[bytes] = field(init=False)
-    after: frozenset[bytes] = field(init=False)
-    lost: set[bytes] = field(init=False)
-    gained: set[bytes] = field(init=False)
-    changed: list[Changed] = field(default_factory=list)
-    renamed: list[Renamed] = field(default_factory=list)
-    moved: list[Moved] = field(default_factory=list)
-    arrivals: set[bytes] = field(default_factory=set)
-    """Records of the new side that are other keys' old ones."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, key: str, old: Sequence[Holding], new: Sequence[Holding]) -> None:
+        self.key = key
+        self.old, self.new = old, new
+        self.changed: list[Changed] = []
+        self.renamed: list[Renamed] = []
+        self.moved: list[Moved] = []
+        self.arrivals: set[bytes] = set()
+        """Records of the new side that are other keys' old ones."""
         self.before, self.after = _records(self.old), _records(self.new)
         self.lost, self.gained = set(self.before - self.after), set(self.after - self.before)
         if self.lost and self.gained:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.checks.generic import check_generic
@@ -38,8 +39,7 @@ _LEAVES_OUT: Final = frozenset(
 """Findings that tell of content which is in no holding, or not as a whole: a comparison would be blind to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct, frozen=True):
     """What a set holds of one engine for one target key, built on one compiler lane."""
 
     engine: str
@@ -52,12 +52,11 @@ class Holding:
     """Bytes of all files, as stored."""
     compilers: Mapping[str, int] = field(default_factory=dict)
     """Compiler (else linker) that code objects name -> how many."""
-    records: frozenset[bytes] | None = field(default=None, repr=False)
+    records: frozenset[bytes] | None = None
     """The kernels (:mod:`kpacktools.diffing.records`), each once; None where they were not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """Everything that a set holds, sorted by engine, key and lane."""
 
     paths: tuple[str, ...]

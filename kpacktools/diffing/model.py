@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.diffing.records import digest_of_record, name_of_record
 from kpacktools.findings import Finding
@@ -105,8 +106,7 @@ class Moved(NamedTuple):
         return digest_of_record(self.record).hex()
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """What one side holds of an engine for a target key."""
 
     kernels: int
@@ -117,8 +117,7 @@ class Amount:
     compilers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One engine and target key, on both sides."""
 
     engine: str
@@ -178,8 +177,7 @@ class Cell:
         return (self.old is None) == (self.new is None) and not (differs or self.compilers_differ)
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """Bundles of one engine that went under other keys."""
 
     kind: MoveKind
@@ -190,8 +188,7 @@ class Move:
     kernels: int
 
 
-@dataclass(frozen=True, slots=True)
-class DistributionChange:
+class DistributionChange(Struct, frozen=True):
     """A distribution whose wheels differ in version or requirements."""
 
     name: str
@@ -203,8 +200,7 @@ class DistributionChange:
     removed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Everything in which two sets differ."""
 
     old: tuple[str, ...]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 from typing import Final
+
+from msgspec import Struct
 
 from kpacktools.findings import Finding, finding
 from kpacktools.planning.selection import Input
@@ -18,8 +19,7 @@ _MAX_METADATA: Final = 1 << 20
 """Bytes; the README is inside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """One distribution of a set, all of its wheels taken together."""
 
     name: str

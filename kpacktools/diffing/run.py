@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kpacktools.diffing.compare import compare, compare_distributions
 from kpacktools.diffing.inventory import Inventory, take_inventory

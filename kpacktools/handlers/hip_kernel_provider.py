@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from kpacktools import manifests
 from kpacktools.checks.references import (
@@ -36,8 +37,7 @@ _NOT_INSTALLED: Final = ("hip", "rocke", "hsaco")
 """Kinds of kernel_source that describe how to make a kernel: they do not belong in an installed tree."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     """The descriptors of kernels in one file."""
 
     path: str
@@ -56,8 +56,7 @@ class _File:
                 yield "$" if self.indices is None else f"$.kernelDescriptors[{self.indices[index]}]", source
 
 
-@dataclass(slots=True)
-class _Descriptors:
+class _Descriptors(Struct):
     """What one target folder's descriptors say, gathered before it is compared."""
 
     files: list[_File] = field(default_factory=list)

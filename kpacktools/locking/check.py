@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from kpacktools.findings import Finding
 from kpacktools.locking.model import Baseline, Lock, LockedKernel
@@ -14,8 +15,7 @@ __all__ = ["Deviation", "LockCheck", "State", "check_lock"]
 State = Literal["missing", "new", "changed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Deviation:
+class Deviation(Struct, frozen=True):
     """One engine and target on one lane that is not as the lock says."""
 
     state: State
@@ -35,8 +35,7 @@ class Deviation:
         return baseline
 
 
-@dataclass(frozen=True, slots=True)
-class LockCheck:
+class LockCheck(Struct, frozen=True):
     """What a check against a lock found."""
 
     deviations: tuple[Deviation, ...]

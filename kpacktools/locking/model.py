@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kpacktools.diffing.inventory import Inventory
 from kpacktools.diffing.records import digest_of_record, name_of_record
@@ -16,8 +17,7 @@ _PREFIX: Final = 12
 """Hexadecimal digits of a kernel's sha256 that a lock shows. The digest decides; these only name what changed."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class LockedKernel:
+class LockedKernel(Struct, frozen=True, order=True):
     """One kernel of a baseline."""
 
     name: str
@@ -28,8 +28,7 @@ class LockedKernel:
         return f"{self.name} {self.prefix}"
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """What a release holds of one engine for one target key on one lane."""
 
     engine: str
@@ -51,8 +50,7 @@ class Baseline:
         return f"{self.engine} {self.key} on {self.lane or 'no certain lane'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     """A lock file's content."""
 
     baselines: tuple[Baseline, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kpacktools.diffing.inventory import take_inventory
 from kpacktools.errors import CallError

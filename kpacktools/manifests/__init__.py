@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kpacktools.data import package_file
 
@@ -25,8 +26,7 @@ _PART: Final = re.compile(r"urn:kpacktools:([a-z_.]+)")
 """How one schema refers to another: it is put among its definitions when it is loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One place where a document does not follow its schema."""
 
     path: str

@@ -21,10 +21,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import zstandard
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.outputs.folders import Comparison
@@ -65,8 +65,7 @@ _RECORD: Final = 10240
 _READ: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenArchive:
+class WrittenArchive(Struct, frozen=True):
     """One archive and what became of it."""
 
     path: str
@@ -123,8 +122,7 @@ class _Digest:
         return self._sha256.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class _Packing:
+class _Packing(Struct, frozen=True):
     """How archives are packed."""
 
     form: ArchiveForm

@@ -12,10 +12,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.outputs import transfer
@@ -42,8 +43,7 @@ _EXEC_BITS = 0o111 if os.name == "posix" else 0
 _NOT_IN_A_PATH = frozenset(("", ".", ".."))
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFolder:
+class WrittenFolder(Struct, frozen=True):
     """One output folder and what became of it."""
 
     name: str

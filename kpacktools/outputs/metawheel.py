@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
@@ -25,8 +25,7 @@ _PLATFORMS: Final = (("linux", "linux"), ("manylinux", "linux"), ("musllinux", "
 """How a platform tag begins -> ``sys_platform`` (packaging specifications, "Dependency specifiers")."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltWheel:
+class BuiltWheel(Struct, frozen=True):
     """A device wheel of some platform's run."""
 
     key: str

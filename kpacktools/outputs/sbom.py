@@ -10,11 +10,11 @@ import hashlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from kpacktools import __version__
@@ -28,8 +28,7 @@ PROPERTY_PREFIX: Final = "kpacktools:"
 """What the names of our own properties begin with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """What is known about one kpack or loose code object."""
 
     engine: str

@@ -23,8 +23,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.outputs.transfer import same_files
@@ -133,8 +134,7 @@ def same_file(staged: str, existing: str) -> bool:
     return same_files(staged, existing)
 
 
-@dataclass(frozen=True, slots=True)
-class Staging:
+class Staging(Struct, frozen=True):
     """An open staging folder; made by :func:`stage`."""
 
     out: str

@@ -12,11 +12,11 @@ import sysconfig
 import zlib
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
 import deflate
+from msgspec import Struct, field
 from packaging.requirements import Requirement
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
@@ -46,8 +46,7 @@ _PLATFORM: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 _BUILD_TAG: Final = re.compile(r"[0-9][A-Za-z0-9_.]*")
 
 
-@dataclass(frozen=True, slots=True)
-class WheelSpec:
+class WheelSpec(Struct, frozen=True):
     """Everything that a wheel will hold and say."""
 
     distribution: str

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from msgspec import Struct
 from packaging.version import Version
 
 from kpacktools.errors import CallError
@@ -49,8 +49,7 @@ WheelFile = Member
 _OWN: Final = frozenset({"METADATA", "WHEEL", "RECORD"})
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenWheel:
+class WrittenWheel(Struct, frozen=True):
     """A wheel that is finished."""
 
     path: str

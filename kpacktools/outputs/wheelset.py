@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -51,8 +52,7 @@ KnownFiles = Mapping[tuple[int, str], Provenance]
 """(``id`` of a tree, path in it) -> what is known of that kpack or code object."""
 
 
-@dataclass(frozen=True, slots=True)
-class WheelOptions:
+class WheelOptions(Struct, frozen=True):
     """What the command line says about the set."""
 
     version: str
@@ -71,8 +71,7 @@ class WheelOptions:
     """Folders below ``site-packages`` that the RUNPATHs of device libraries are to lead to; empty leaves them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedWheel:
+class PlannedWheel(Struct, frozen=True):
     """One wheel of the set and the key that it is for."""
 
     key: str
@@ -143,8 +142,7 @@ def wheel_specs(
     return tuple(wheels), tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
+class _Set(Struct, frozen=True):
     """What the wheels of one set have in common."""
 
     options: WheelOptions

@@ -10,8 +10,9 @@ import stat
 import struct
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.zipstructs import (
     CENTRAL,
@@ -45,8 +46,7 @@ _LATEST: Final = 4354819198
 """2107-12-31 23:59:58 UTC, the last one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ZipLimits:
+class ZipLimits(Struct, frozen=True):
     """The values from which on a field overflows into zip64. Tests lower them; nothing else should."""
 
     size: int = FULL32
@@ -81,8 +81,7 @@ class Packed(NamedTuple):
     """Where the local header begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class ZipFormat:
+class ZipFormat(Struct, frozen=True):
     """What all members of an archive share: their time, and when fields overflow."""
 
     time: int

@@ -6,8 +6,9 @@ less stays where it is, and is refused as device code in the generic part.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kpacktools.kpack import KpackError, read_toc
 from kpacktools.planning.claims import Claim, ClaimedArtifact

@@ -11,8 +11,9 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from kpacktools.findings import Finding, finding
 from kpacktools.hookspecs import Bundle, Handler
@@ -30,8 +31,7 @@ OPAQUE = ""
 """The handler's name in claims of engines that have none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Claim:
+class Claim(Struct, frozen=True, eq=False):
     """A target folder that a handler owns, or the files of one target in a folder of many."""
 
     handler: str
@@ -41,8 +41,7 @@ class Claim:
     """Tree path of the target folder; of the folder that the files are in, where single files are claimed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClaimedArtifact:
+class ClaimedArtifact(Struct, frozen=True, eq=False):
     """An artifact whose folders are sorted into claimed and generic ones."""
 
     artifact: Artifact
@@ -75,8 +74,7 @@ class ClaimedArtifact:
         return entries if claimed is None else [entry for entry in entries if entry.path not in claimed]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Container:
+class _Container(Struct, frozen=True, eq=False):
     path: str
     engine: str
     handlers: tuple[Handler, ...]
@@ -87,8 +85,7 @@ class _Container:
         return tuple(h for h in self.handlers if type(h).target_of_file is not Handler.target_of_file)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Unclaimed:
+class _Unclaimed(Struct, frozen=True, eq=False):
     """Inside a folder named like a target that nobody claims."""
 
     root: str
@@ -97,8 +94,7 @@ class _Unclaimed:
 _State = _Container | _Unclaimed | Claim | None
 
 
-@dataclass(frozen=True)
-class Claimer:
+class Claimer(Struct, frozen=True, dict=True):
     """Claims folders of artifacts for the handlers of a registry."""
 
     registry: Registry

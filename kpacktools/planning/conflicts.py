@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.findings import Finding, finding
 from kpacktools.planning.claims import Claim, ClaimedArtifact
@@ -34,8 +35,7 @@ class Candidate(NamedTuple):
         return self.source.artifact.where(self.entry.path)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Contest:
+class Contest(Struct, frozen=True, eq=False):
     """A destination that several inputs offer."""
 
     dest: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.patterns import matches_any
@@ -20,8 +21,7 @@ BuildIdFunction = Callable[[Tree, str], "str | None"]
 _DEBUG = ".debug"
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignRule:
+class ForeignRule(Struct, frozen=True):
     """``[[foreign]]``: content of these keys, in shards that were not built for them, is filtered."""
 
     engine: str
@@ -29,8 +29,7 @@ class ForeignRule:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class GenericRule:
+class GenericRule(Struct, frozen=True):
     """``[[generic]]``: of generic files that differ, the primary shard's are taken."""
 
     artifact: str
@@ -49,8 +48,7 @@ class GenericRule:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Exceptions:
+class Exceptions(Struct, frozen=True):
     """What a run lets through on purpose."""
 
     foreign: tuple[ForeignRule, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from kpacktools.planning.claims import Claim, prefix_of
 from kpacktools.targets import GENERIC, TargetId
@@ -35,8 +36,7 @@ class Layout(Protocol):
         """Stage prefixes for the part's manifest; None for a part without one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactLayout:
+class ArtifactLayout(Struct, frozen=True):
     """``{name}_{component}_{key}`` artifact directories, stage prefixes kept."""
 
     def part(self, artifact: Artifact, claim: Claim | None) -> Part:
@@ -56,8 +56,7 @@ class ArtifactLayout:
         return tuple(sorted({prefix for prefixes in lists for prefix in prefixes}))
 
 
-@dataclass(frozen=True, slots=True)
-class FlatLayout:
+class FlatLayout(Struct, frozen=True):
     """One install prefix for everything."""
 
     def part(self, artifact: Artifact, claim: Claim | None) -> Part:
@@ -72,8 +71,7 @@ class FlatLayout:
         """No manifest in an install prefix."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerLayout:
+class OwnerLayout(Struct, frozen=True):
     """One part per package owner, for wheels: gfx942's holds ``gfx942:xnack+``, gfx1250's ``gfx1250-strict``."""
 
     by_engine: bool = False

@@ -7,8 +7,9 @@ inputs were named: shards are taken in the order of their names and paths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
+
+from msgspec import Struct, field
 
 from kpacktools.findings import Finding, counted, finding
 from kpacktools.planning.conflicts import (
@@ -39,8 +40,7 @@ from kpacktools.trees import Entry, Tree, names_in
 __all__ = ["Counts", "Look", "Plan", "plan_merge"]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """How planning looks into the few files that it must: those that several inputs offer."""
 
     digests: Callable[[Iterable[tuple[Tree, str]]], Digests]
@@ -49,8 +49,7 @@ class Look:
     """The GNU build id of a host binary, None for anything else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """What became of every input file: in = out + deduplicated + filtered + superseded."""
 
     files_in: int = 0
@@ -66,8 +65,7 @@ class Counts:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Everything that will be written, and what is wrong with it."""
 
     folders: tuple[PlannedFolder, ...]
@@ -134,8 +132,7 @@ def _removal_notes(gathered: Gathered) -> Iterator[str]:
         yield f"filtered: {counted(files, 'file')} of {engine}, {size:,} bytes"
 
 
-@dataclass(slots=True)
-class _Settled:
+class _Settled(Struct):
     """What came of the contests."""
 
     superseded: Superseded

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from kpacktools.planning.claims import Claim, ClaimedArtifact
 from kpacktools.planning.conflicts import Candidate, Contest
@@ -32,8 +33,7 @@ class Offer(NamedTuple):
         return Candidate(self.shard, self.source, entry, self.claim, self.foreign)
 
 
-@dataclass(slots=True)
-class Gathered:
+class Gathered(Struct):
     """All offers, and what was left out on purpose."""
 
     offers: dict[Part, dict[str, list[Offer]]] = field(default_factory=dict)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count, groupby
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kpacktools.trees import Entry, Tree
 
@@ -66,8 +67,7 @@ class PlannedGroup(NamedTuple):
             yield PlannedFile(prefix + name, tree, entry)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFolder:
+class PlannedFolder(Struct, frozen=True):
     """One output folder: an artifact directory, or (with ``manifest`` None) an install prefix."""
 
     name: str

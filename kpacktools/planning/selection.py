@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.planning.claims import Claim, ClaimedArtifact
@@ -14,16 +15,14 @@ from kpacktools.trees.shards import Artifact, Shard
 __all__ = ["Input", "Selection", "Wanted", "check_selection", "claims_of"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Input:
+class Input(Struct, frozen=True, eq=False):
     """One shard with its artifacts claimed."""
 
     shard: Shard
     artifacts: tuple[ClaimedArtifact, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """What of the inputs is wanted; the rest counts as filtered."""
 
     devices: tuple[DeviceFilter, ...] = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 
@@ -36,8 +37,7 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(Struct, frozen=True):
     """How often and how long a request is tried."""
 
     tries: int = 6

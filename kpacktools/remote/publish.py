@@ -8,13 +8,13 @@ a run that is killed at any moment leaves files without a report, which the next
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct, structs
 
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
@@ -39,8 +39,7 @@ _MOST_LARGE: Final = 6
 """Requests at once for others: of 8 MiB each, which takes 17 MB of memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """What has to happen so that a place holds a set, and nothing else where the set's folders are."""
 
     new: tuple[Staged, ...]
@@ -85,11 +84,9 @@ def publish(
             _refuse(place, work)
         states = _states(work, outputs, place.url)
         if not work.is_done:
-            _carry_out(place, work, files, dataclasses.replace(report, outputs=outputs), settings, replace)
+            _carry_out(place, work, files, structs.replace(report, outputs=outputs), settings, replace)
     note = f"published: {place.url}/{REPORT_NAME} lists {counted(len(files), 'file')}"
-    return dataclasses.replace(
-        report, outputs=_in_state(outputs, states, place.url), notes=(*report.notes, note)
-    )
+    return structs.replace(report, outputs=_in_state(outputs, states, place.url), notes=(*report.notes, note))
 
 
 def _rehearsed(
@@ -110,7 +107,7 @@ def _rehearsed(
     states = {
         name: "planned" if s == "written" else s for name, s in _states(work, made.outputs, place.url).items()
     }
-    return dataclasses.replace(report, outputs=_in_state(made.outputs, states, place.url))
+    return structs.replace(report, outputs=_in_state(made.outputs, states, place.url))
 
 
 def _written(out: str, target: Target, write: Write, url: str) -> Report:
@@ -127,11 +124,11 @@ def _written(out: str, target: Target, write: Write, url: str) -> Report:
     for item in report.inputs:
         if _lies_below(out, item.path):
             raise CallError(f"-o {url} lies in the input {item.path}: write beside it")
-    return dataclasses.replace(
+    return structs.replace(
         report,
-        outputs=tuple(dataclasses.replace(item, path=told(item.path)) for item in report.outputs),
+        outputs=tuple(structs.replace(item, path=told(item.path)) for item in report.outputs),
         findings=tuple(
-            dataclasses.replace(
+            structs.replace(
                 item, path=told(item.path), message=told(item.message), sources=tuple(map(told, item.sources))
             )
             for item in report.findings
@@ -160,9 +157,7 @@ def _with_digests(
 ) -> tuple[OutputReport, ...]:
     """Outputs that are one file each know its digest now."""
     digests = {file.name: file.sha256 for file in files}
-    return tuple(
-        dataclasses.replace(item, sha256=digests.get(_name(item, url), item.sha256)) for item in outputs
-    )
+    return tuple(structs.replace(item, sha256=digests.get(_name(item, url), item.sha256)) for item in outputs)
 
 
 def _compared(
@@ -231,7 +226,7 @@ def _tops(names: Iterable[str]) -> frozenset[str]:
 def _in_state(
     outputs: Iterable[OutputReport], states: Mapping[str, str], url: str
 ) -> tuple[OutputReport, ...]:
-    return tuple(dataclasses.replace(item, state=states[_name(item, url)]) for item in outputs)
+    return tuple(structs.replace(item, state=states[_name(item, url)]) for item in outputs)
 
 
 def _carry_out(
@@ -325,8 +320,8 @@ def _verify(place: Destination, expected: Mapping[str, Found]) -> None:
 
 def _document(report: Report, files: Iterable[Staged]) -> bytes:
     """The report as it is published: what the set is, and not which of it this very run had to write."""
-    outputs = tuple(dataclasses.replace(item, state="written") for item in report.outputs)
-    mapping: dict[str, Any] = as_mapping(dataclasses.replace(report, outputs=outputs))
+    outputs = tuple(structs.replace(item, state="written") for item in report.outputs)
+    mapping: dict[str, Any] = as_mapping(structs.replace(report, outputs=outputs))
     mapping["published"] = {
         "files": [{"path": file.name, "bytes": file.size, "sha256": file.sha256} for file in files]
     }

@@ -7,8 +7,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.trees.names import REPORT_NAME, is_staging_name
@@ -25,8 +26,7 @@ _LONGEST_NAME: Final = 1024
 _EXEC_BITS: Final = 0o111 if os.name == "posix" else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Struct, frozen=True):
     """One file that is ready to be uploaded."""
 
     name: str

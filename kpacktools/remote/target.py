@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from kpacktools.reports.model import Report
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Target", "Write"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A local folder that a command writes to, and how."""
 
     folder: str

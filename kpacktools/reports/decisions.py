@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.planning.claims import OPAQUE
@@ -17,8 +18,7 @@ __all__ = ["Claimed", "Generic", "claimed_bundles", "generic_parts"]
 _FOLDERS_AT_MOST: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """One bundle, and what decided that it is one."""
 
     engine: str
@@ -28,8 +28,7 @@ class Claimed:
     """``handler rocke, folder gfx942 in x/arch_content/rocke``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Generic:
+class Generic(Struct, frozen=True):
     """What no handler claims of one artifact."""
 
     artifact: str

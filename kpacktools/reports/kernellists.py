@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kpacktools.checks.bundles import CheckedBundle, KpackSummary
 from kpacktools.checks.kernels import LOOSE
@@ -25,8 +27,7 @@ MOST_ROWS: Final = 200_000
 LOOSE_SCHEME: Final = "loose"
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """A kpack, or the loose code objects of one bundle."""
 
     path: str
@@ -60,8 +61,7 @@ class KernelRow(NamedTuple):
     """Bytes, decompressed."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLists:
+class KernelLists(Struct, frozen=True):
     """Every container, and the rows of as many kernels as a report may have."""
 
     containers: tuple[Container, ...]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.findings import Finding, Severity
@@ -42,8 +43,7 @@ _RANK: Final = {State.ERROR: 0, State.WARNING: 1, State.OK: 2}
 _STATES: Final = {Severity.ERROR: State.ERROR, Severity.WARNING: State.WARNING, Severity.INFO: State.OK}
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One engine and one target."""
 
     state: State
@@ -58,8 +58,7 @@ class Cell:
 EMPTY: Final = Cell(State.EMPTY)
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """The cells that hold something, or should."""
 
     engines: tuple[str, ...]

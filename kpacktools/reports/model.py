@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kpacktools.checks.bundles import CheckedBundle
 from kpacktools.findings import Finding, Severity
@@ -13,8 +14,7 @@ from kpacktools.trees.shards import Artifact
 __all__ = ["NO_DUPLICATES", "Duplicates", "InputReport", "OutputReport", "Report"]
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicates:
+class Duplicates(Struct, frozen=True):
     """Kernels that a set ships more than once, byte for byte."""
 
     kernels: int = 0
@@ -25,8 +25,7 @@ class Duplicates:
 NO_DUPLICATES: Final = Duplicates()
 
 
-@dataclass(frozen=True, slots=True)
-class InputReport:
+class InputReport(Struct, frozen=True):
     """One shard that was opened."""
 
     path: str
@@ -38,8 +37,7 @@ class InputReport:
     """What it holds, for forms that explain decisions."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputReport:
+class OutputReport(Struct, frozen=True):
     """One thing that was written, or would be."""
 
     path: str
@@ -53,8 +51,7 @@ class OutputReport:
     sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What a command found and did."""
 
     command: str

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kpacktools.checks.bundles import CheckedBundle, conclude, examine
 from kpacktools.checks.kernels import Collector, Kernels, chunks_of, read_chunk
@@ -53,8 +55,7 @@ class _Sent(NamedTuple):
         return replace(self.bundle, entries=tuple(map(Entry, *self.entries)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """One of the parts that a bundle's kernels are read in."""
 
     number: int

@@ -16,9 +16,10 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.tasks.model import Software, Workers
@@ -43,8 +44,7 @@ _ADDRESS: Final = re.compile(r"(?:tcp|tls)://(?:\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)
 _LOCAL: Final = re.compile(r"local:([0-9]{1,4})")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """What ``--scheduler`` says."""
 
     text: str

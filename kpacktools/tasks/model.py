@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 from kpacktools.progress import SILENT, Progress
 from kpacktools.tasks.log import NO_LOG, TaskLog
@@ -52,8 +53,7 @@ class Place(NamedTuple):
         return self.modified is None or int(found.st_mtime) == self.modified
 
 
-@dataclass(frozen=True, slots=True)
-class Task(Generic[T]):
+class Task(Struct, Generic[T], frozen=True):
     """Some work of one stage, independent of all other tasks of that stage."""
 
     kind: Kind
@@ -72,8 +72,7 @@ class Task(Generic[T]):
     """What has to be the same where it runs; None where only this process has its input."""
 
 
-@dataclass(frozen=True, slots=True)
-class Software:
+class Software(Struct, frozen=True):
     """What has to be the same on all machines for the same bytes to come out."""
 
     versions: tuple[tuple[str, str], ...]
@@ -104,8 +103,7 @@ class Done(NamedTuple):
     """The first place that is not there; empty where the task was done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workers:
+class Workers(Struct, frozen=True):
     """Somebody else who does tasks."""
 
     executor: Executor
@@ -119,8 +117,7 @@ class Workers:
     """Why nothing more can be expected of them, asked where nothing came for a while; empty where it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(Struct, frozen=True):
     """How the tasks of a run are run: by whom, and who is told."""
 
     workers: Workers

@@ -7,9 +7,10 @@ cannot be taken along: a task that needs it runs on the coordinator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.outputs.members import GeneratedFiles, Source
@@ -33,8 +34,7 @@ _KEPT = 4
 """Archives and wheels that a worker keeps open: each may have a spool on its disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Luggage:
+class Luggage(Struct, frozen=True):
     """A tree to take along, and what must be the same where it is opened."""
 
     tree: Tree
@@ -119,8 +119,7 @@ class _InStore(NamedTuple):
         return store.find(path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     """A local directory by its absolute path; its label stays what the user wrote."""
 
     label: str
@@ -137,8 +136,7 @@ class _Folder:
         return f"{self.root}/{path}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
+class _Packed(Struct, frozen=True):
     """An archive or a wheel, opened where the first of its files is asked for."""
 
     label: str

@@ -9,9 +9,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from kpacktools import limits
 from kpacktools.errors import CallError
@@ -33,8 +34,7 @@ _PATIENCE: Final = 5
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """A call as it is sent. In plain tuples and lists Dask would look for its own futures, element by element."""
 
     function: Callable[..., Any]

@@ -11,8 +11,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kpacktools.outputs.archives import ArchiveForm, PackedArchive, archive_name, pack_archive
 from kpacktools.outputs.folders import fill_folder
@@ -70,8 +72,7 @@ class _Trees:
         return taken, tuple(needs) if reachable else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     """A planned folder as it travels: a tenth of the work of sending it file by file."""
 
     folder: PlannedFolder
@@ -100,8 +101,7 @@ class _Folder:
         return replace(self.folder, groups=groups)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bench:
+class _Bench(Struct, frozen=True):
     """Where outputs are made, and where they go when they are whole."""
 
     scratch: str
@@ -254,8 +254,7 @@ def write_wheels_elsewhere(
     return [replace(item, path=staging.path(os.path.basename(item.path))) for item in written]
 
 
-@dataclass(frozen=True, slots=True)
-class _Wheel:
+class _Wheel(Struct, frozen=True):
     """A wheel's spec as it travels."""
 
     spec: WheelSpec

@@ -7,8 +7,10 @@ a group, artifacts stand below one another. Every size follows from the texts, s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kpacktools.topology.model import Artifact, Group, Stage, Topology
 from kpacktools.topology.order import Graph, layers, reduced, stage_graph
@@ -36,8 +38,7 @@ def text_width(text: str, *, small: bool = False) -> float:
     return len(text) * (_SMALL if small else _CHARACTER)
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """A place: the upper left corner, and the size."""
 
     x: float = 0
@@ -50,16 +51,14 @@ class Box:
         return replace(self, x=self.x + dx, y=self.y + dy)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One artifact."""
 
     artifact: Artifact
     box: Box
 
 
-@dataclass(frozen=True, slots=True)
-class GroupBox:
+class GroupBox(Struct, frozen=True):
     """One group with its artifacts."""
 
     group: Group
@@ -74,8 +73,7 @@ class GroupBox:
         return replace(self, box=self.box.moved(dx, dy), rows=rows)
 
 
-@dataclass(frozen=True, slots=True)
-class StageBox:
+class StageBox(Struct, frozen=True):
     """One stage with its groups."""
 
     stage: Stage
@@ -89,8 +87,7 @@ class StageBox:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """A laid out topology."""
 
     stages: tuple[StageBox, ...]

@@ -8,8 +8,9 @@ and that neither this nor any check needs (descriptions of source sets, platform
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kpacktools.findings import Finding
 from kpacktools.tomlfile import read_toml, strings
@@ -18,8 +19,7 @@ from kpacktools.trees.places import shown
 __all__ = ["Artifact", "Group", "SourceSet", "Stage", "Topology", "parse_topology", "read_topology"]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSet:
+class SourceSet(Struct, frozen=True):
     """``[source_sets.<name>]``: what of the sources is checked out together."""
 
     name: str
@@ -29,8 +29,7 @@ class SourceSet:
     path_prefixes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """``[build_stages.<name>]``: one job of the build pipeline."""
 
     name: str
@@ -40,8 +39,7 @@ class Stage:
     """Run once for each GPU architecture, not once for all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """``[artifact_groups.<name>]``: artifacts that share what they depend on."""
 
     name: str
@@ -51,8 +49,7 @@ class Group:
     source_sets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """``[artifacts.<name>]``: one output of the build."""
 
     name: str
@@ -76,8 +73,7 @@ class Artifact:
         return self.platform in (None, platform) and platform not in self.disable_platforms
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """A topology, each kind of thing by name in the order of the file."""
 
     path: str

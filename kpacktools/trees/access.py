@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeVar, runtime_checkable
+
+from msgspec import Struct
 
 from kpacktools.trees import Readable, Tree
 
@@ -22,8 +23,7 @@ AT_ONCE: Final = 16
 _CHUNK: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """What is known before anything is opened."""
 
     cache: Cache | None = None

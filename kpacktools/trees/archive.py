@@ -19,10 +19,10 @@ import posixpath
 import stat
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding, finding
@@ -156,8 +156,7 @@ class ArchiveTree:
         return f"ArchiveTree({self.label!r}, {len(self.folders)} folders)"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedArchive:
+class OpenedArchive(Struct, frozen=True):
     """What one look at an archive gave."""
 
     tree: ArchiveTree
@@ -212,8 +211,7 @@ def open_archive(
     return OpenedArchive(tree, known.manifest, (*found, *known.findings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Scanned:
+class _Scanned(Struct, frozen=True):
     """What the bytes of an archive say, wherever they lie."""
 
     folders: Mapping[str, Sequence[Entry]]

@@ -6,7 +6,8 @@ These are the values; :mod:`kpacktools.trees.opening` makes them from paths.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kpacktools.findings import Finding
 from kpacktools.trees import Tree
@@ -14,8 +15,7 @@ from kpacktools.trees import Tree
 __all__ = ["Artifact", "Prefix", "Shard"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(Struct, frozen=True):
     """What an install prefix becomes: ``--artifact``, ``--component``, ``--stage``."""
 
     artifact: str = "prefix"
@@ -23,8 +23,7 @@ class Prefix:
     stage: str = "stage"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Artifact:
+class Artifact(Struct, frozen=True, eq=False):
     """One artifact directory or archive ``{name}_{component}_{suffix}``, or an install prefix taken as one."""
 
     name: str
@@ -48,8 +47,7 @@ class Artifact:
         return os.path.join(self.tree.label, path) if path else self.tree.label
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shard:
+class Shard(Struct, frozen=True, eq=False):
     """One per-architecture build."""
 
     name: str

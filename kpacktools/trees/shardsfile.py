@@ -9,7 +9,7 @@ run = "17334455"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.targets import TargetTable, UnknownTargetError
@@ -19,8 +19,7 @@ from kpacktools.trees.places import beside, shown
 __all__ = ["ShardEntry", "read_shards_file"]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardEntry:
+class ShardEntry(Struct, frozen=True):
     """One ``[[shard]]``."""
 
     path: str

@@ -16,8 +16,9 @@ import re
 import threading
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
+
+from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.findings import Finding
@@ -295,8 +296,7 @@ def _verified(member: WheelMember, blocks: Iterable[bytes]) -> Iterator[bytes]:
         raise ArchiveError(f"its CRC-32 is {crc:08x}, and not {member.crc:08x} as the archive declares")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedWheel:
+class OpenedWheel(Struct, frozen=True):
     """What one look at a wheel gave."""
 
     tree: WheelTree

@@ -67,7 +67,7 @@ def test_A3_device_code_that_no_target_owns_is_refused(
 
 
 def test_A3_the_name_decides_where_no_file_may_be_read(build: Maker, settings: Settings) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from kpacktools.hookspecs import Depth
 
@@ -189,7 +189,7 @@ def test_A15_a_device_that_is_not_there_names_what_is(
 def test_A15_a_policy_may_expect_none(
     build: Maker, tmp_path: Path, settings: Settings, allowed: frozenset[str] | None
 ) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     shard = build("gfx1100").host()
     shard.rocke("gfx1100")

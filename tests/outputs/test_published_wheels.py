@@ -7,11 +7,11 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from packaging.metadata import Metadata
 
 from builders import Build, code_object, names, only

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
 from email.parser import BytesParser
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 import uv
 from installer.sources import WheelFile as InstallerWheel
 from member_files import PAYLOAD, folder_members, memory_members, write_files
+from msgspec.structs import replace
 from packaging.tags import parse_tag
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version

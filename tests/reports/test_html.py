@@ -7,12 +7,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from builders import Build, code_object, write_kpack
 from kpacktools import commands
