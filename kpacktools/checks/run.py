@@ -1,8 +1,9 @@
-"""Running the checks of many bundles on several threads, in bounded memory.
+"""Running the checks of many bundles on several cores, in bounded memory.
 
-Bundles are examined largest first. At depth content each is cut into chunks of kernels that are read as threads
-become free; a bundle's tables of contents are dropped when its last chunk is done, and no more bundles are open at a
-time than threads can use.
+Bundles are examined largest first. Reading manifests and tables of contents is nearly all the interpreter's work:
+where there is much of it, forked processes take a share. At depth content each is cut into chunks of kernels that are
+read as threads become free; a bundle's tables of contents are dropped when its last chunk is done, and no more bundles
+are open at a time than threads can use.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from kpacktools.checks.bundles import CheckedBundle, Examined, conclude, examine
-from kpacktools.checks.kernels import Chunk, Collector, Kernels, chunks_of, read_chunk
+from kpacktools.checks.kernels import LOOSE, Chunk, Collector, Kernels, chunks_of, read_chunk
+from kpacktools.forking import may_fork, share_out
 from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.progress import Progress
 from kpacktools.targets import TargetTable
@@ -30,6 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["check_bundles"]
 
 _OPEN_PER_JOB = 2
+_WORTH_FORKING = 512
+"""Files' worth of checking for which another process is started; that takes as long as half of it."""
+_LIKE_A_FILE = 1 << 16
+"""Bytes of manifests and tables of contents that take as long as opening a file."""
+_LARGEST_TOC = 1 << 20
+"""How many bytes of an archive count at most: what is not its table of contents is not read."""
 
 
 class _Open(Struct):
@@ -68,10 +77,17 @@ def check_bundles(
 
         return check_bundles_elsewhere(bundles, depth, targets, dispatch, collect)
     keys = Counter(base for base, _ in {(b.key.base, b.key.name) for b in bundles})
+    order = sorted(range(len(bundles)), key=lambda i: -bundles[i].size)
+    if depth < Depth.CONTENT and log is NO_LOG and (processes := _processes(bundles, jobs)) > 1:
+
+        def look(number: int) -> CheckedBundle:
+            bundle = bundles[order[number]]
+            examined = examine(bundle, handler_of(bundle), depth, targets)
+            return conclude(examined, None, keep_keys=keys[bundle.key.base] > 1)
+
+        return _shared(look, [bundles[index] for index in order], order, processes, progress), Counter()
     results: dict[int, CheckedBundle] = {}
     copies: Counter[tuple[bytes, int]] = Counter()
-    order = sorted(range(len(bundles)), key=lambda i: -bundles[i].size)
-
     reuse = _reuse(cache, targets, collect)
     collector = collect if reuse is None else reuse.collect
 
@@ -107,8 +123,8 @@ def check_bundles(
                 if index is None:
                     break
                 bundle = bundles[index]
-                look = executor.submit(examine, bundle, handler_of(bundle), depth, targets, reuse)
-                examining[look] = index, time.perf_counter()
+                examining_it = executor.submit(examine, bundle, handler_of(bundle), depth, targets, reuse)
+                examining[examining_it] = index, time.perf_counter()
                 open_bundles += 1
             if not (examining or reading):
                 break
@@ -141,6 +157,37 @@ def check_bundles(
                     finish(item)
                     open_bundles -= 1
     return tuple(results[i] for i in range(len(bundles))), copies
+
+
+def _processes(bundles: Sequence[Bundle], jobs: int) -> int:
+    """How many processes are worth having."""
+    if jobs == 1 or not may_fork():
+        return 1
+    work = 0
+    for bundle in bundles:
+        loose = bundle.files(*LOOSE)  # of these only the names are looked at
+        size = sum(min(entry.size, _LARGEST_TOC) for entry in bundle.files(".kpack", ".json"))
+        work += len(bundle.entries) - len(loose) + size // _LIKE_A_FILE
+    return max(1, min(jobs, len(bundles), work // _WORTH_FORKING))
+
+
+def _shared(
+    look: Callable[[int], CheckedBundle],
+    bundles: Sequence[Bundle],
+    order: Sequence[int],
+    processes: int,
+    progress: Progress,
+) -> tuple[CheckedBundle, ...]:
+    """Bundles checked by several processes, in the order that ``order`` permutes."""
+
+    def without_bundle(number: int) -> tuple[Any, ...]:
+        return astuple(look(number))[1:]
+
+    results: dict[int, CheckedBundle] = {}
+    for number, rest in share_out(len(bundles), without_bundle, processes):
+        results[order[number]] = CheckedBundle(bundles[number], *rest)
+        progress.advance(files=len(bundles[number].entries))
+    return tuple(results[index] for index in range(len(bundles)))
 
 
 def _reuse(cache: Cache | None, targets: TargetTable, collect: Collector | None) -> Reuse | None:

@@ -8,16 +8,15 @@ They only do what the system does at once or refuses; whatever they leave is for
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import struct
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
 from kpacktools.errors import CallError
+from kpacktools.forking import Forked, is_orphan, may_fork
 from kpacktools.outputs.transfer import RELATIVE, OpenFolder
 from kpacktools.planning.plan import PlannedGroup
 from kpacktools.progress import SILENT, Progress
@@ -78,15 +77,14 @@ def link_groups(tasks: Sequence[Task], jobs: int, progress: Progress) -> list[Ta
 
     Raises :class:`~kpacktools.errors.CallError` where a process was killed, and :class:`OSError` where none can be had.
     """
-    first, *others = _shares(tasks, jobs if _may_fork() else 1)
-    helpers: list[_Helper] = []
+    first, *others = _shares(tasks, jobs if may_fork() else 1)
+    helpers: list[Forked] = []
     try:
-        for share in others:
-            helpers.append(_Helper(share))
+        helpers += [Forked(partial(_linked, share)) for share in others]
         left = _left(first, _link(first, progress))
-        for helper in helpers:
-            left += _left(helper.share, helper.result())
-            for task in helper.share:
+        for helper, share in zip(helpers, others, strict=True):
+            left += _left(share, _result(helper))
+            for task in share:
                 progress.advance(files=len(task.group.names), size=task.group.size)
         return left
     finally:
@@ -94,14 +92,19 @@ def link_groups(tasks: Sequence[Task], jobs: int, progress: Progress) -> list[Ta
             helper.end()
 
 
-def _may_fork() -> bool:
-    """True on Linux in a process of one thread: a fork of others may have taken a lock with it that is never freed."""
-    if sys.platform != "linux":
-        return False
-    try:
-        return len(os.listdir("/proc/self/task")) == 1
-    except OSError:
-        return False
+def _linked(share: Sequence[Task], parent: int) -> bytes:
+    """What a forked process does."""
+    return _DONE.pack(*_link(share, SILENT, parent))
+
+
+def _result(helper: Forked) -> _Done:
+    """How far a forked process got. Raises :class:`~kpacktools.errors.CallError` where it was killed."""
+    if not helper.began:
+        return _Done(0, 0)
+    message = helper.result()
+    if len(message) < _DONE.size:
+        raise CallError("a process that was making hard links ended before it was done; run again")
+    return _Done(*_DONE.unpack(message))
 
 
 def _shares(tasks: Sequence[Task], jobs: int) -> list[Sequence[Task]]:
@@ -134,7 +137,7 @@ def _link(share: Sequence[Task], progress: Progress, parent: int | None = None) 
             root = share[whole].root
             groups = [task.group for task in share[whole:] if task.root == root]
             for folder, names, group in opened(root, groups):
-                if parent is not None and os.getppid() != parent:
+                if parent is not None and is_orphan(parent):
                     return _Done(whole, 0)
                 files = _link_group(group, folder, names)
                 if files < len(names) or not _has_sizes(group, folder, names):
@@ -165,47 +168,3 @@ def _link_group(group: PlannedGroup, folder: OpenFolder, names: Sequence[str]) -
 def _has_sizes(group: PlannedGroup, folder: OpenFolder, names: Sequence[str]) -> bool:
     look = partial(os.stat, dir_fd=folder.fd, follow_symlinks=False)
     return [status.st_size for status in map(look, names)] == [entry.size for entry in group.entries]
-
-
-class _Helper:
-    """A forked process that makes a share of the links.
-
-    It shares the lock of the staging folder, which therefore stays locked until the last process is gone.
-    """
-
-    def __init__(self, share: Sequence[Task]) -> None:
-        self.share = share
-        self._reader, writer = os.pipe()
-        parent = os.getpid()
-        try:
-            self._process = os.fork()
-        except OSError:  # no room for another: its share is left to do
-            self._process = 0
-            os.write(writer, _DONE.pack(0, 0))
-        else:
-            if self._process == 0:
-                _help(share, writer, parent)
-        os.close(writer)
-
-    def result(self) -> _Done:
-        """Wait for the process. Raises :class:`~kpacktools.errors.CallError` where it was killed."""
-        message = os.read(self._reader, _DONE.size)
-        if len(message) < _DONE.size:
-            raise CallError("a process that was making hard links ended before it was done; run again")
-        return _Done(*_DONE.unpack(message))
-
-    def end(self) -> None:
-        """End the process, whatever it is doing."""
-        os.close(self._reader)
-        if self._process:
-            with suppress(ProcessLookupError):
-                os.kill(self._process, signal.SIGKILL)
-            os.waitpid(self._process, 0)
-
-
-def _help(share: Sequence[Task], writer: int, parent: int) -> None:
-    """The whole life of a helper: nothing of what this process inherited may be finished by it."""
-    try:
-        os.write(writer, _DONE.pack(*_link(share, SILENT, parent)))
-    finally:
-        os._exit(0)

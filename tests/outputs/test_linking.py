@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def helpers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for every four files."""
     monkeypatch.setattr(linking, "_WORTH_FORKING", 4)
-    monkeypatch.setattr(linking, "_may_fork", lambda: True)
+    monkeypatch.setattr(linking, "may_fork", lambda: True)
 
 
 @pytest.fixture
