@@ -68,13 +68,14 @@ class OpenFolder:
     name`` with ``dir_fd=fd`` (Windows has no such descriptors: there ``fd`` is None and ``prefix`` the path).
     """
 
-    __slots__ = ("_source", "_source_fd", "fd", "prefix")
+    __slots__ = ("_source", "_source_fd", "_unshared", "fd", "prefix")
 
     def __init__(self, path: str) -> None:
         self.fd: int | None = os.open(path, _FOLDER) if RELATIVE else None
         self.prefix = "" if RELATIVE else os.path.join(path, "")
         self._source = ""
         self._source_fd: int | None = None
+        self._unshared: int | None = None
 
     def __enter__(self) -> OpenFolder:
         return self
@@ -103,6 +104,16 @@ class OpenFolder:
         if self._source_fd is None:
             self._source_fd = os.open(parent, _FOLDER)
         return name, self._source_fd
+
+    def clone(self, reader: int, device: int, writer: int) -> bool:
+        """Let an empty file in this folder share all extents of one of the file system ``device``; False where it
+        cannot. That file system is then not asked again for a neighbour: it mostly is one that never can."""
+        if device == self._unshared:
+            return False
+        if not clone(reader, writer):
+            self._unshared = device
+            return False
+        return True
 
     def _close_source(self) -> None:
         if self._source_fd is not None:
@@ -176,7 +187,7 @@ def copy_file(file: PlannedFile, source: str, folder: OpenFolder, name: str, *, 
             raise changed(file)
         writer = _create(folder, name)
         try:
-            if small or not share or not clone(reader, writer):
+            if small or not share or not folder.clone(reader, found.st_dev, writer):
                 ways = _READING if small else _SHARING_WAYS if share else _COPYING_WAYS
                 end = 0
                 for start, end in _extents(reader, found):

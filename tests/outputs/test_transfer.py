@@ -211,6 +211,24 @@ def test_only_auto_asks_for_shared_extents(
     assert bool(asked) is share
 
 
+def test_what_cannot_share_is_asked_once_a_folder(
+    tree: FolderTree, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def clone(reader: int, writer: int) -> bool:
+        asked.append(writer)
+        return False
+
+    monkeypatch.setattr(transfer, "clone", clone)
+    with OpenFolder(str(out)) as folder:
+        for name in ("a", "b", "c"):
+            (tree.root / name).write_bytes(bytes(100_000))
+            transfer.put_file(tree.planned(name), folder, name, "auto")
+    assert len(asked) == 1
+    assert {path.stat().st_size for path in out.iterdir()} == {100_000}
+
+
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("link", ["auto", "copy"])
 @pytest.mark.parametrize("now", [b"longer than scanned", b"short"])
