@@ -52,8 +52,7 @@ def write_members(
         for member in layout.blockwise:
             writer.deflate(member, crew, tick)
             progress.advance(files=1)
-    _append_others(layouts, crew, progress)
-    for writer, _ in layouts:
+    for writer in _append_others(layouts, crew, progress):
         for outcome in storing[writer]:
             crew.result(outcome)
             progress.advance(files=1)
@@ -81,26 +80,34 @@ def _submit_stored(
     return outcomes
 
 
-def _append_others(layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, progress: Progress) -> None:
-    packing: deque[tuple[ZipWriter, int, Future[Batch]]] = deque()
+def _append_others(
+    layouts: Iterable[tuple[ZipWriter, _Layout]], crew: Crew, progress: Progress
+) -> Iterator[ZipWriter]:
+    """Pack the members that come in batches; yields each writer when it has its last, while others' are packed."""
+    packing: deque[tuple[ZipWriter, int, Future[Batch] | None]] = deque()
     ahead = 0
 
-    def append_first() -> int:
+    def append_first() -> Iterator[ZipWriter]:
+        nonlocal ahead
         writer, size, outcome = packing.popleft()
+        if outcome is None:
+            yield writer
+            return
         batch = crew.result(outcome)
         writer.append(batch)
         progress.advance(files=len(batch.rows), size=size)
-        return size
+        ahead -= size
 
     for writer, layout in layouts:
         for members in _batches(layout.others):
             size = sum(member.size for member in members)
             while packing and (ahead + size > AHEAD or len(packing) >= _QUEUED * crew.jobs):
-                ahead -= append_first()
+                yield from append_first()
             packing.append((writer, size, crew.submit(partial(writer.pack, members))))
             ahead += size
+        packing.append((writer, 0, None))
     while packing:
-        append_first()
+        yield from append_first()
 
 
 def _lay_out(members: Sequence[Member]) -> _Layout:

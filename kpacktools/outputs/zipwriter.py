@@ -41,14 +41,19 @@ _WINDOW: Final = 1 << 15
 AHEAD: Final = 3 * ONE_SHOT
 """Unpacked bytes that may be in work at once; they and their packed form are most of the memory used."""
 
+_VECTOR: Final = 1024 if hasattr(os, "pwritev") else 0
+"""Parts that one call writes at most (IOV_MAX of Linux)."""
+
 Tick = Callable[[int], None]
 """Told how many more bytes are done; may raise to end the work."""
 
 
 class Batch(NamedTuple):
-    """Members packed one after another; the offsets of the rows count from the start of the blob."""
+    """Members packed one after another; the offsets of the rows count from the start of the first part."""
 
-    blob: bytes
+    parts: list[bytes | bytearray]
+    size: int
+    """Bytes of all parts."""
     rows: list[Packed]
 
 
@@ -158,12 +163,12 @@ class ZipWriter:
             parts += (header, data)
             rows.append(_row(member, method, crc, len(data), digest, offset))
             offset += len(header) + len(data)
-        return Batch(b"".join(parts), rows)
+        return Batch(parts, offset, rows)
 
     def append(self, batch: Batch) -> None:
         """Append what :meth:`pack` made."""
         base = self._tail
-        self._tail = self._write(base, batch.blob)
+        self._tail = self._write_parts(base, batch)
         self._rows.extend([row._replace(offset=base + row.offset) for row in batch.rows])
 
     def finish(self) -> int:
@@ -172,6 +177,14 @@ class ZipWriter:
         # A member that was deflated in vain may have left bytes behind the end.
         os.ftruncate(self._file, end)
         return end
+
+    def _write_parts(self, position: int, batch: Batch) -> int:
+        """Write a batch at ``position``, where the system can without joining its parts; the position behind it."""
+        if len(batch.parts) <= _VECTOR:
+            written = os.pwritev(self._file, batch.parts, position)
+            if written == batch.size:
+                return position + written
+        return self._write(position, b"".join(batch.parts))
 
     def _write(self, position: int, data: bytes) -> int:
         """Write all of ``data`` at ``position``; returns the position behind it."""
