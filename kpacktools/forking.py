@@ -7,7 +7,6 @@ back bytes. There is one only on Linux, and only where no other thread runs.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import struct
 import sys
@@ -96,6 +95,8 @@ def share_out(count: int, do: Callable[[int], T], processes: int) -> Iterator[tu
     Whoever is free takes the next. What ``do`` makes of a number has to survive pickling. A task that a forked process
     took and did not finish, for whatever reason, is done here, so that its exceptions are raised here too.
     """
+    import pickle  # most runs share nothing out
+
     # All numbers have to fit into a pipe, or nobody would be there to make room.
     step = max(1, -(-count * _NUMBER.size // _PIPE))
     numbers, writer = os.pipe()
@@ -138,6 +139,8 @@ def share_out(count: int, do: Callable[[int], T], processes: int) -> Iterator[tu
 
 def _unpickled(message: bytes) -> Sequence[tuple[int, Any]]:
     """What a forked process of this very program sent; nothing where it ended in between."""
+    import pickle
+
     try:
         outcomes: Sequence[tuple[int, Any]] = pickle.loads(message)
     except (EOFError, pickle.UnpicklingError):

@@ -17,7 +17,6 @@ from typing import Final
 
 import deflate
 from msgspec import Struct, field
-from packaging.requirements import Requirement
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -25,6 +24,7 @@ from packaging.version import Version
 from kpacktools import __version__
 from kpacktools.errors import CallError
 from kpacktools.outputs.members import Later, Member
+from kpacktools.outputs.requirements import normal_requirement
 from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.zipformat import Packed
 from kpacktools.trees.wheel import VARIANT_LABEL
@@ -120,7 +120,7 @@ def metadata_file(spec: WheelSpec) -> bytes:
         ("Version", str(Version(spec.version))),
         ("Summary", " ".join(spec.summary.split())),
         ("Requires-Python", spec.requires_python),
-        *(("Requires-Dist", str(Requirement(requirement))) for requirement in spec.requires),
+        *(("Requires-Dist", normal_requirement(requirement)) for requirement in spec.requires),
         *(("Provides-Extra", canonicalize_name(extra, validate=True)) for extra in spec.extras),
     ]
     return _headers((name, value) for name, value in fields if value)

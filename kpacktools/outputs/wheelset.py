@@ -12,7 +12,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -20,6 +19,7 @@ from kpacktools.errors import CallError
 from kpacktools.findings import Finding, Severity, finding
 from kpacktools.outputs.jsontext import document_text
 from kpacktools.outputs.members import Later, Member
+from kpacktools.outputs.requirements import normal_requirement, required_name
 from kpacktools.outputs.sbom import Provenance
 from kpacktools.outputs.wheels import WheelSpec
 from kpacktools.planning.layouts import below_prefix
@@ -213,8 +213,8 @@ class _Set(Struct, frozen=True):
                 continue  # a template that names the key speaks of processors, not of families
             text = template.replace("{version}", self.version).replace("{key}", key)
             try:
-                yield str(Requirement(text))
-            except InvalidRequirement as error:
+                yield normal_requirement(text)
+            except ValueError as error:
                 reason = " ".join(str(error).split())
                 raise CallError(f"--requires {template}: {text!r} is no requirement: {reason}") from None
 
@@ -326,7 +326,7 @@ def _open_requirements(specs: Sequence[WheelSpec], options: WheelOptions) -> Ite
     known.add(canonicalize_name(HOST_DISTRIBUTION))
     for spec in specs:
         for requirement in spec.requires:
-            name = canonicalize_name(Requirement(requirement).name)
+            name = required_name(requirement)
             if name not in known:
                 yield finding(
                     "wheel-dependency-open",
