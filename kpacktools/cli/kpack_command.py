@@ -18,7 +18,8 @@ from kpacktools.kpack import KpackError, Toc, read_toc
 from kpacktools.kpack.reader import KpackReader, verify
 from kpacktools.remote.delivery import refuse_url
 from kpacktools.reports.text import human_size
-from kpacktools.trees.places import Places, place_of
+from kpacktools.trees.place import Places
+from kpacktools.trees.places import place_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -71,11 +71,13 @@ class AnyBackend:
             self._system.pipe_file(path, data)
 
     def put_file(self, path: str, source: str) -> None:
+        """Write an object of any size from a local file; in some stores less than all of it is seen meanwhile."""
         with _faults():
             self._system.makedirs(self._system._parent(path), exist_ok=True)
             self._system.put_file(source, path)
 
     def move(self, source: str, target: str) -> None:
+        """Rename an object, over one that is there."""
         with _faults():
             self._system.makedirs(self._system._parent(target), exist_ok=True)
             self._system.mv(source, target)

@@ -48,12 +48,6 @@ class Backend(Protocol):
     def put(self, path: str, data: bytes) -> None:
         """Write an object at once."""
 
-    def put_file(self, path: str, source: str) -> None:
-        """Write an object of any size from a local file: whole, or not there."""
-
-    def move(self, source: str, target: str) -> None:
-        """Rename an object, over one that is there."""
-
     def delete(self, path: str) -> None:
         """Remove an object; nothing where there is none."""
 

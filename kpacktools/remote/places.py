@@ -16,7 +16,7 @@ from kpacktools.remote.store import open_store
 from kpacktools.remote.tree import RemoteSource, tree_of
 from kpacktools.trees import Tree
 from kpacktools.trees.access import Access
-from kpacktools.trees.places import Child
+from kpacktools.trees.place import Child
 from kpacktools.trees.sources import Source
 
 __all__ = ["RemotePlaces"]
@@ -38,7 +38,7 @@ class _Child(NamedTuple):
 
 
 class RemotePlaces:
-    """See :class:`kpacktools.trees.places.Places`."""
+    """See :class:`kpacktools.trees.place.Places`."""
 
     def __init__(self, url: str, access: Access) -> None:
         self._url = url

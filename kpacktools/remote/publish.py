@@ -20,7 +20,8 @@ from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.outputs.staging import State
 from kpacktools.pipeline import Settings
-from kpacktools.remote.destinations import Destination, Found, Taken, Upload, open_destination
+from kpacktools.remote.destination import Destination, Found, Taken, Upload
+from kpacktools.remote.destinations import open_destination
 from kpacktools.remote.published import MAX_REPORT, Listed, listed_in
 from kpacktools.remote.staged import Staged, staged_files
 from kpacktools.remote.target import Target, Write

@@ -7,9 +7,7 @@ Credentials, region and endpoint are those of the environment, as for AWS's own 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -18,17 +16,14 @@ from fsspec.config import conf
 from fsspec.exceptions import FSTimeoutError
 from s3fs import S3FileSystem
 
-from kpacktools.remote.faults import RefusedError, TransientError, persistently
+from kpacktools.remote.faults import RefusedError, TransientError
 from kpacktools.remote.loop import filled, run
 from kpacktools.remote.objects import Object
 
-__all__ = ["PART", "S3Backend"]
+__all__ = ["S3Backend"]
 
 PAGE: Final = 1000
 """Objects that are asked for at once in a listing: the most that S3 gives."""
-PART: Final = 32 << 20
-"""Bytes of one part of an upload; there can be 10,000."""
-PARTS_AT_ONCE: Final = 4
 
 _BUSY: Final = frozenset(
     ("SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "RequestTimeTooSkewed", "Throttling",
@@ -121,38 +116,6 @@ class S3Backend:
         bucket, key = self._split(path)
         self._call("put_object", Bucket=bucket, Key=key, Body=data)
 
-    def put_file(self, path: str, source: str) -> None:
-        size = os.path.getsize(source)
-        if size <= PART:
-            with open(source, "rb") as stream:
-                self.put(path, stream.read())
-            return
-        bucket, key = self._split(path)
-        upload = self._call("create_multipart_upload", Bucket=bucket, Key=key)["UploadId"]
-        try:
-            with ThreadPoolExecutor(PARTS_AT_ONCE) as executor:
-                parts = list(
-                    executor.map(
-                        lambda number: self._part(path, source, upload, number),
-                        range(1, -(-size // PART) + 1),
-                    )
-                )
-            self._call(
-                "complete_multipart_upload",
-                Bucket=bucket,
-                Key=key,
-                UploadId=upload,
-                MultipartUpload={"Parts": parts},
-            )
-        except BaseException:
-            self._abort(bucket, key, upload)
-            raise
-
-    def move(self, source: str, target: str) -> None:
-        with _faults():
-            run(self._loop, self._system._cp_file(source, target))
-        self.delete(source)
-
     def delete(self, path: str) -> None:
         bucket, key = self._split(path)
         self._call("delete_object", Bucket=bucket, Key=key)
@@ -165,25 +128,6 @@ class S3Backend:
     def request_in(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """A request about the bucket that a path lies in."""
         return self._call(method, Bucket=self._split(path)[0], **options)
-
-    def _part(self, path: str, source: str, upload: str, number: int) -> dict[str, Any]:
-        bucket, key = self._split(path)
-        with open(source, "rb") as stream:
-            stream.seek((number - 1) * PART)
-            data = stream.read(PART)
-        answer = persistently(
-            lambda: self._call(
-                "upload_part", Bucket=bucket, Key=key, UploadId=upload, PartNumber=number, Body=data
-            ),
-            f"cannot write s3://{path}",
-        )
-        return {"PartNumber": number, "ETag": answer["ETag"]}
-
-    def _abort(self, bucket: str, key: str, upload: str) -> None:
-        try:
-            self._call("abort_multipart_upload", Bucket=bucket, Key=key, UploadId=upload)
-        except (TransientError, RefusedError):
-            return  # nothing can be read from it, and the first error is the one to tell
 
     def _body(self, path: str, part: str | None, expected: Object | None) -> Any:
         bucket, key = self._split(path)

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from kpacktools.errors import CallError
-from kpacktools.remote.destinations import Found, Taken, Upload, digest_in, found_in, passing_folder
+from kpacktools.remote.destination import Found, Taken, Upload, digest_in, found_in, passing_folder
 from kpacktools.remote.faults import RefusedError, TransientError, persistently
 from kpacktools.remote.objects import Object
 from kpacktools.remote.s3 import S3Backend
@@ -39,7 +39,7 @@ def s3_destination(url: str, store: Store, path: str) -> S3Destination:
 
 
 class S3Destination:
-    """See :class:`kpacktools.remote.destinations.Destination`."""
+    """See :class:`kpacktools.remote.destination.Destination`."""
 
     takes_files = False
 
@@ -78,15 +78,20 @@ class S3Destination:
         self.put(staged_bytes(name, data), data, create=create)
 
     def put(self, staged: Staged, data: bytes, *, create: bool) -> Found:
-        """Write an object by one request. Raises :class:`~kpacktools.remote.destinations.Taken`."""
+        """Write an object by one request. Raises :class:`~kpacktools.remote.destination.Taken`."""
         md5 = _base64(staged.parts[0])
         answer = self.conditional("put_object", staged.name, create, Body=data, ContentMD5=md5)
+        self.sent(len(data))
         return _sent(staged, answer)
+
+    def sent(self, size: int) -> None:
+        """So many more bytes were written."""
+        self._store.count_written(size)
 
     def conditional(self, method: str, name: str, create: bool, **options: Any) -> dict[str, Any]:
         """A request that lets an object appear, with ``create`` only where nothing has its name.
 
-        Raises :class:`~kpacktools.remote.destinations.Taken`.
+        Raises :class:`~kpacktools.remote.destination.Taken`.
         """
         while True:
             condition = {"IfNoneMatch": "*"} if create and self._has_conditions else {}
@@ -148,7 +153,7 @@ class S3Destination:
 
 
 class _Single:
-    """One PUT; see :class:`kpacktools.remote.destinations.Upload`."""
+    """One PUT; see :class:`kpacktools.remote.destination.Upload`."""
 
     pieces = 1
 
@@ -174,7 +179,7 @@ class _Single:
 
 
 class _Multipart:
-    """Parts, and their completion; see :class:`kpacktools.remote.destinations.Upload`."""
+    """Parts, and their completion; see :class:`kpacktools.remote.destination.Upload`."""
 
     def __init__(self, place: S3Destination, staged: Staged, create: bool) -> None:
         self.pieces = len(staged.parts)
@@ -187,14 +192,16 @@ class _Multipart:
 
     def send(self, piece: int) -> None:
         upload = self._begun()
+        data = _part(self._staged, piece)
         answer = self._request(
             "upload_part",
             UploadId=upload,
             PartNumber=piece + 1,
-            Body=_part(self._staged, piece),
+            Body=data,
             ContentMD5=_base64(self._staged.parts[piece]),
         )
         self._tags[piece] = answer["ETag"]
+        self._place.sent(len(data))
 
     def finish(self) -> Found:
         parts = [{"PartNumber": piece + 1, "ETag": self._tags[piece]} for piece in range(self.pieces)]

@@ -62,7 +62,7 @@ class Store:
 
         Raises :class:`~kpacktools.errors.CallError`, also where there is none.
         """
-        return self._try("read", path, lambda: self._backend.info(path))
+        return self.attempt("read", path, lambda: self._backend.info(path))
 
     def find(self, path: str) -> Object | None:
         """As :meth:`info`, and None where there is nothing of that name."""
@@ -84,7 +84,7 @@ class Store:
 
         Raises :class:`~kpacktools.errors.CallError`, also where the store keeps no listings.
         """
-        return sorted(self._try("list", path, lambda: self._backend.list(path)))
+        return sorted(self.attempt("list", path, lambda: self._backend.list(path)))
 
     def read_range(self, path: str, start: int, stop: int, expected: Object | None = None) -> bytes:
         """The bytes ``start:stop`` of an object, all of them.
@@ -103,7 +103,7 @@ class Store:
                 raise TransientError(f"{len(data):,} bytes came, and not {stop - start:,}")
             return data
 
-        return self._try("read", path, request, passing="no-ranges")
+        return self.attempt("read", path, request, passing="no-ranges")
 
     def stream(self, path: str, expected: Object | None = None) -> BinaryIO:
         """The bytes of an object from the first to the last, in one request, unless it is cut and resumed.
@@ -114,26 +114,16 @@ class Store:
 
     def put_bytes(self, path: str, data: bytes) -> None:
         """Write a small object at once. Raises :class:`~kpacktools.errors.CallError`."""
-        self._try("write", path, lambda: self._backend.put(path, data))
-        self._count(len(data), written=True)
-
-    def put_file(self, path: str, source: str) -> None:
-        """Write an object of any size from a local file; it is there whole, or not at all.
-
-        Raises :class:`~kpacktools.errors.CallError`; :class:`OSError` where the file cannot be read.
-        """
-        self._try("write", path, lambda: self._backend.put_file(path, source))
-        self._count(os.path.getsize(source), written=True)
-
-    def move(self, source: str, target: str) -> None:
-        """Rename an object, over one that is there. Raises :class:`~kpacktools.errors.CallError`."""
-        self._try("write", target, lambda: self._backend.move(source, target))
+        self.attempt("write", path, lambda: self._backend.put(path, data))
+        self.count_written(len(data))
 
     def delete(self, path: str) -> None:
         """Remove an object where there is one. Raises :class:`~kpacktools.errors.CallError`."""
-        self._try("remove", path, lambda: self._backend.delete(path))
+        self.attempt("remove", path, lambda: self._backend.delete(path))
 
-    def _try(self, verb: str, path: str, request: Callable[[], T], passing: str = "") -> T:
+    def attempt(self, verb: str, path: str, request: Callable[[], T], passing: str = "") -> T:
+        """What a request gives, which is made until it succeeds. Raises :class:`~kpacktools.errors.CallError`, and
+        :class:`RefusedError` for the reason ``passing``."""
         what = f"cannot {verb} {self.url(path)}"
         try:
             return persistently(request, what, self._retries)
@@ -142,13 +132,15 @@ class Store:
                 raise
             raise CallError(f"{what}: {error}") from error
 
-    def _count(self, size: int, *, written: bool = False) -> None:
+    def count_written(self, size: int) -> None:
+        """So many more bytes were written, by whoever wrote them."""
         with self._lock:
-            if written:
-                self.bytes_written += size
-            else:
-                self.bytes_read += size
-                self.reads += 1
+            self.bytes_written += size
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self.bytes_read += size
+            self.reads += 1
 
     def _count_more(self, size: int) -> None:
         with self._lock:
@@ -175,7 +167,7 @@ class _Stream(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._store._try("read", self._path, lambda: self._next(len(buffer)))
+        data = self._store.attempt("read", self._path, lambda: self._next(len(buffer)))
         self._store._count_more(len(data))
         buffer[: len(data)] = data
         self._at += len(data)

@@ -75,12 +75,6 @@ class WebBackend:
     def put(self, path: str, data: bytes) -> None:
         raise RefusedError("nothing is written to web servers")
 
-    def put_file(self, path: str, source: str) -> None:
-        raise RefusedError("nothing is written to web servers")
-
-    def move(self, source: str, target: str) -> None:
-        raise RefusedError("nothing is written to web servers")
-
     def delete(self, path: str) -> None:
         raise RefusedError("nothing is written to web servers")
 

@@ -19,7 +19,8 @@ from kpacktools.trees import Tree, names_in
 from kpacktools.trees.access import Access
 from kpacktools.trees.checksum import CHECKSUM_SUFFIX
 from kpacktools.trees.names import MANIFEST_NAME, MAX_MANIFEST, REPORT_NAME, archive_stem, is_staging_name
-from kpacktools.trees.places import Child, Places, parent, place_of
+from kpacktools.trees.place import Child, Places
+from kpacktools.trees.places import parent, place_of
 from kpacktools.trees.shards import Artifact, Prefix, Shard
 from kpacktools.trees.spool import Spool
 from kpacktools.trees.wheel import WHEEL_SUFFIX, distribution_of, open_wheel

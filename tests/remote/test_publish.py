@@ -19,7 +19,7 @@ from servers import S3Server, WebServer
 
 from builders import Build
 from kpacktools import cli
-from kpacktools.remote import destinations, s3destination, staged
+from kpacktools.remote import destinations, localdestination, s3destination, staged
 
 SHARDS = [str(Path(__file__).parents[2] / "examples" / "shards" / name) for name in ("gfx942", "gfx950")]
 
@@ -189,7 +189,7 @@ def test_the_report_goes_before_a_file_that_it_lists_is_changed(
 ) -> None:
     call(*COMMANDS["wheel"], "-o", bucket.url)
     order: list[str] = []
-    for kind in (s3destination.S3Destination, destinations.LocalDestination):
+    for kind in (s3destination.S3Destination, localdestination.LocalDestination):
         for method in ("delete", "upload", "put_bytes"):
             _note(monkeypatch, kind, method, order)
     words = ["wheel", SHARDS[0], "--version", "7.15.0", "--build-tag", "2"]
@@ -320,6 +320,18 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged, "_MIB", 4 << 10)
     monkeypatch.setattr("moto.settings.S3_UPLOAD_PART_MIN_SIZE", 1 << 10)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1 << 10, raising=False)
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_what_was_written_to_a_store_is_counted(
+    s3: S3Server, call: Call, request: pytest.FixtureRequest, in_parts: bool
+) -> None:
+    if in_parts:
+        request.getfixturevalue("small_parts")
+    done = call(*COMMANDS["wheel"], "-o", s3.url, "-v")
+    assert done.status == 0, done.stderr
+    size = sum(item["Size"] for item in s3.client().list_objects_v2(Bucket=s3.bucket)["Contents"])
+    assert f"{size:,} written" in done.stderr
 
 
 @pytest.mark.usefixtures("small_parts")
