@@ -23,6 +23,23 @@ from kpacktools.reports.jsonreport import as_json
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every check is worth a process; the processes that were started."""
+    started: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        process = fork()
+        started.append(process)
+        return process
+
+    monkeypatch.setattr(os, "fork", noted)
+    monkeypatch.setattr(run, "may_fork", lambda: True)
+    monkeypatch.setattr(run, "_WORTH_FORKING", 1)
+    return started
+
+
 def squared(number: int) -> tuple[int, int]:
     time.sleep(0.002)  # long enough for all processes to get some
     return number * number, os.getpid()
@@ -73,7 +90,7 @@ def test_what_a_process_did_not_finish_is_done_here(act: Callable[[], object]) -
     assert outcomes == {number: number for number in range(12)}
 
 
-def test_an_exception_is_raised_here() -> None:
+def test_an_exception_is_raised_here(forks: list[int]) -> None:
     def fail(number: int) -> int:
         if number == 7:
             raise ValueError("seven")
@@ -81,8 +98,9 @@ def test_an_exception_is_raised_here() -> None:
 
     with pytest.raises(ValueError, match="seven"):
         list(share_out(12, fail, 2))
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(forks) == 1
+    with pytest.raises(ChildProcessError):  # nobody is left to wait for
+        os.waitpid(forks[0], os.WNOHANG)
 
 
 def test_no_room_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,23 +129,6 @@ def test_no_fork_beside_another_thread() -> None:
     finally:
         done.set()
         other.join()
-
-
-@pytest.fixture
-def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every check is worth a process; the processes that were started."""
-    started: list[int] = []
-    fork = os.fork
-
-    def noted() -> int:
-        process = fork()
-        started.append(process)
-        return process
-
-    monkeypatch.setattr(os, "fork", noted)
-    monkeypatch.setattr(run, "may_fork", lambda: True)
-    monkeypatch.setattr(run, "_WORTH_FORKING", 1)
-    return started
 
 
 @pytest.fixture
