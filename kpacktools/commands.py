@@ -13,13 +13,13 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from kpacktools.checks.coverage import Requirement, required
 from kpacktools.errors import CallError
 from kpacktools.findings import counted
 from kpacktools.hookspecs import Depth
 from kpacktools.outputs.folders import WrittenFolder, compare_folder, write_folders
 from kpacktools.pipeline import (
     Checks,
-    Requirement,
     Settings,
     check,
     claim,
@@ -29,7 +29,6 @@ from kpacktools.pipeline import (
     plan,
     policy_notes,
     primary_name,
-    required,
     unknown_targets,
 )
 from kpacktools.planning.exceptions import Exceptions
@@ -96,7 +95,9 @@ class Run(Struct, frozen=True):
         """Check everything, the policy's required content included."""
         checks = check(self.inputs, self.registry, self.targets, self.settings)
         wanted = [Requirement.parse(text, self.targets) for text in self.settings.policy.required]
-        return replace(checks, findings=checks.findings + tuple(required(wanted, checks, self.registry)))
+        return replace(
+            checks, findings=checks.findings + tuple(required(wanted, checks.bundles, self.registry))
+        )
 
     def refuse_nested(self, out: str) -> None:
         """Refuse an output inside an input, which would be its own input the next time.
@@ -167,7 +168,7 @@ def inspect(
     wanted = [Requirement.parse(text, settings.policy.targets()) for text in requirements]
     run = start_run("inspect", paths, settings, prefix, any_depth=True)
     checks = run.check()
-    found = list(required(wanted, checks, run.registry))
+    found = list(required(wanted, checks.bundles, run.registry))
     access = access_of(settings, writes=False)
     for path in paths:
         found += check_published(path, access, content=settings.depth >= Depth.CONTENT, jobs=settings.jobs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ from kpacktools.plugins import Registry
 from kpacktools.policy import NO_POLICY, Policy
 from kpacktools.progress import SILENT, Progress
 from kpacktools.reports.model import NO_DUPLICATES, Duplicates, InputReport, Report
-from kpacktools.targets import TargetTable, UnknownTargetError
+from kpacktools.targets import TargetTable
 from kpacktools.tasks.log import NO_LOG, TaskLog
 from kpacktools.trees import Tree
 from kpacktools.trees.access import Access
@@ -50,10 +50,9 @@ if TYPE_CHECKING:
     from kpacktools.cache import Cache
     from kpacktools.tasks.model import Dispatch, Workers
 
-__all__ = ["Checks", "Requirement", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
+__all__ = ["Checks", "Settings", "check", "claim", "conclude", "open_inputs", "plan"]
 
 
-ARCH_CONTENT: Final = "arch_content"
 OPAQUE_HANDLER = Handler()
 """Checks nothing but what the core checks of any bundle."""
 
@@ -80,30 +79,6 @@ class Settings(Struct, frozen=True):
         from kpacktools.tasks.model import Dispatch  # most runs have no workers
 
         return Dispatch(self.workers, self.jobs, self.progress, self.log)
-
-
-class Requirement(Struct, frozen=True):
-    """One ``--require [COMPONENT/]ENGINE:KEY``."""
-
-    engine: str
-    key: str
-    component: str | None = None
-
-    @classmethod
-    def parse(cls, text: str, targets: TargetTable) -> Requirement:
-        """Read a requirement. Raises :class:`~kpacktools.errors.CallError`."""
-        head, colon, key = text.partition(":")
-        component, slash, engine = head.rpartition("/")
-        if not (colon and engine and key) or (slash and not component):
-            raise CallError(f"--require {text}: expected [COMPONENT/]ENGINE:KEY, such as rocke:gfx942")
-        try:
-            name = targets.key(key).name
-        except UnknownTargetError as error:
-            raise CallError(f"--require {text}: {error}") from None
-        return cls(engine, name, component or None)
-
-    def __str__(self) -> str:
-        return (f"{self.component}/" if self.component else "") + f"{self.engine}:{self.key}"
 
 
 class Checks(Struct, frozen=True):
@@ -325,49 +300,6 @@ def _broken_plugins(registry: Registry, inputs: Sequence[Input]) -> list[Finding
         replace(problem, severity=Severity.ERROR) if name in present else problem
         for name, problem in registry.broken
     ]
-
-
-def required(requirements: Iterable[Requirement], checks: Checks, registry: Registry) -> list[Finding]:
-    """``coverage-gap`` for every requirement that no bundle meets."""
-    engines = {name: h.engine for h in registry.handlers for name in (h.name, *h.engines)}
-    present = {
-        (component, item.bundle.engine, key)
-        for item in checks.bundles
-        if item.bundle.entries
-        for component in (None, item.bundle.artifact.component)
-        for key in (item.bundle.key.name, item.bundle.key.base)
-    }
-    # TheRock's word hipkernelprovider stands for all of arch_content, whatever engine the content is of.
-    present |= {
-        (component, ARCH_CONTENT, key)
-        for item in checks.bundles
-        if item.bundle.entries and any(ARCH_CONTENT in root.split("/") for root in item.bundle.roots)
-        for component in (None, item.bundle.artifact.component)
-        for key in (item.bundle.key.name, item.bundle.key.base)
-    }
-    here: dict[str, set[str]] = {}
-    for item in checks.bundles:
-        if item.bundle.entries:
-            here.setdefault(item.bundle.engine, set()).add(item.bundle.key.name)
-    return [
-        finding(
-            "coverage-gap",
-            str(wanted),
-            f"{wanted} is required and missing; {_what_is_here(engines.get(wanted.engine, wanted.engine), here)}",
-            "find the shard that should hold it; was its build cut short?"
-            if wanted.engine in engines
-            else f"engines known here: {', '.join(sorted(set(engines.values())))}",
-        )
-        for wanted in requirements
-        if (wanted.component, engines.get(wanted.engine, wanted.engine), wanted.key) not in present
-    ]
-
-
-def _what_is_here(engine: str, here: Mapping[str, set[str]]) -> str:
-    """What there is of an engine, or else which engines there are."""
-    if engine in here:
-        return f"{engine} is here for {', '.join(sorted(here[engine]))}"
-    return f"the engines here are {', '.join(sorted(here))}" if here else "nothing is here"
 
 
 def plan(

@@ -27,7 +27,7 @@ import zstandard
 from msgspec import Struct
 
 from kpacktools.errors import CallError
-from kpacktools.outputs.folders import Comparison
+from kpacktools.outputs.comparing import Comparison
 from kpacktools.outputs.members import GeneratedFiles, Member, blocks, check_names
 from kpacktools.outputs.staging import (
     Staging,

@@ -7,39 +7,34 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from kpacktools.errors import CallError
 from kpacktools.outputs import transfer
+from kpacktools.outputs.comparing import Comparison, compared, difference
 from kpacktools.outputs.linking import Task, link_groups, opened
-from kpacktools.outputs.staging import Staging, State, clean_around, is_vacant, refusals_named, resolve, stage
+from kpacktools.outputs.staging import Staging, State, clean_around, refusals_named, resolve, stage
 from kpacktools.outputs.transfer import LinkMode
-from kpacktools.planning.plan import PlannedFile, PlannedFolder, PlannedGroup
+from kpacktools.planning.plan import PlannedFolder, PlannedGroup
 from kpacktools.progress import SILENT, Progress
 from kpacktools.trees import is_link
-from kpacktools.trees.access import open_to_copy
 from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
 
-__all__ = ["MANIFEST_NAME", "Comparison", "WrittenFolder", "compare_folder", "fill_folder", "write_folders"]
-
-Comparison = Literal["absent", "equal", "differs"]
-"""What is at a folder's destination before it is written; an empty folder counts as absent."""
+__all__ = ["MANIFEST_NAME", "WrittenFolder", "compare_folder", "fill_folder", "write_folders"]
 
 Filler = Callable[[Staging, Mapping[str, PlannedFolder]], None]
 """Writes folders, given as path in a staging folder -> plan."""
 
 _BATCH_FILES = 256
 _BATCH_BYTES = 64 << 20
-_EXEC_BITS = 0o111 if os.name == "posix" else 0
 _NOT_IN_A_PATH = frozenset(("", ".", ".."))
 
 
@@ -96,7 +91,7 @@ def write_folders(
     states: dict[str, State] = {}
     missing: list[PlannedFolder] = []
     for folder in folders:
-        found, difference = _compare(label, folder)
+        found, how = compared(_path(resolve(label), folder), folder)
         if found == "equal":
             states[folder.name] = "kept"
             progress.advance(files=folder.count, size=folder.size)
@@ -104,7 +99,7 @@ def write_folders(
             missing.append(folder)
         else:
             path = _path(label, folder)
-            raise CallError(f"{path} is there and differs from the plan: {difference}; --replace replaces it")
+            raise CallError(f"{path} is there and differs from the plan: {how}; --replace replaces it")
     if missing:
         with stage(label, whole=not folders[0].name) as staging:
             planned = {staging.path(folder.name): folder for folder in missing}
@@ -117,7 +112,7 @@ def write_folders(
             except transfer.TransferError as error:
                 raise CallError(f"{error}; {label} is as it was before") from error
             states |= staging.publish(
-                replace=replace, same=lambda staged, final: not _difference(final, planned[staged])
+                replace=replace, same=lambda staged, final: not difference(final, planned[staged])
             )
     else:
         clean_around(resolve(label))
@@ -149,7 +144,7 @@ def compare_folder(out: str | os.PathLike[str], folder: PlannedFolder) -> Compar
 
     Raises :class:`~kpacktools.errors.CallError` where something cannot be read.
     """
-    return _compare(out, folder)[0]
+    return compared(_path(resolve(out), folder), folder)[0]
 
 
 def _path(out: str, folder: PlannedFolder) -> str:
@@ -330,92 +325,3 @@ def _write(batch: _Batch, link: LinkMode, stopped: threading.Event, progress: Pr
                 return
             transfer.put_file(group.file(index), folder, name, link)
     progress.advance(files=batch.files, size=batch.size)
-
-
-def _files_below(root: str) -> set[str]:
-    """The paths of all that is no folder, relative to ``root``; a staging folder in it is passed over."""
-    found: set[str] = set()
-    pending = [""]
-    while pending:
-        here = pending.pop()
-        with os.scandir(f"{root}/{here}") as entries:
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    found.add(here + entry.name)
-                elif here or not is_staging_name(entry.name):
-                    pending.append(f"{here}{entry.name}/")
-    return found
-
-
-def _compare(out: str | os.PathLike[str], folder: PlannedFolder) -> tuple[Comparison, str]:
-    """What is at a folder's destination, and in what it differs from its plan first."""
-    path = _path(resolve(out), folder)
-    try:
-        if is_vacant(path):
-            return "absent", ""
-    except OSError as error:
-        raise CallError(f"{path} cannot be read: {error.strerror}") from error
-    difference = _difference(path, folder)
-    return ("differs", difference) if difference else ("equal", "")
-
-
-def _difference(path: str, folder: PlannedFolder) -> str:
-    """In what the folder at ``path`` differs from its plan first; empty where it is equal.
-
-    Names come first, then sizes and the like, and bytes last. Empty folders do not count, as in trees.
-    """
-    try:
-        if os.path.islink(path) or not os.path.isdir(path):
-            return "it is not a folder"
-        return _difference_in_names(path, folder) or _difference_in_content(path, folder)
-    except OSError as error:
-        raise CallError(f"{error.filename or path} cannot be compared: {error.strerror}") from error
-
-
-def _difference_in_names(path: str, folder: PlannedFolder) -> str:
-    planned = {file.dest for file in folder.files}
-    if folder.manifest is not None:
-        planned.add(MANIFEST_NAME)
-    found = _files_below(path)
-    if extra := found - planned:
-        return f"{min(extra)} is not in the plan"
-    if absent := planned - found:
-        return f"{min(absent)} is missing"
-    return ""
-
-
-def _difference_in_content(path: str, folder: PlannedFolder) -> str:
-    if folder.manifest is not None:
-        with open(os.path.join(path, MANIFEST_NAME), "rb") as manifest:
-            if manifest.read(len(folder.manifest) + 1) != folder.manifest:
-                return f"{MANIFEST_NAME} lists other stage prefixes"
-    unread: list[PlannedFile] = []
-    for file in folder.files:
-        dest, tree, entry = file
-        here = f"{path}/{dest}"
-        found = os.lstat(here)
-        if stat.S_IFMT(found.st_mode) != stat.S_IFMT(entry.mode):
-            return f"{dest} is of another kind"
-        if stat.S_ISLNK(entry.mode):
-            if os.readlink(here) != entry.link:
-                return f"{dest} points elsewhere"
-            continue
-        if found.st_size != entry.size:
-            return f"{dest} has {found.st_size} bytes and not {entry.size}"
-        if bool(found.st_mode & _EXEC_BITS) != bool(entry.mode & _EXEC_BITS):
-            return f"{dest} differs in its exec bit"
-        source = tree.local_path(entry.path)
-        if source is None or not os.path.samestat(os.stat(source), found):
-            unread.append(file)
-    for file in unread:
-        if not _same_bytes(file, f"{path}/{file.dest}"):
-            return f"{file.dest} has other bytes"
-    return ""
-
-
-def _same_bytes(file: PlannedFile, existing: str) -> bool:
-    source = file.tree.local_path(file.entry.path)
-    if source is not None:
-        return transfer.same_files(source, existing)
-    with open_to_copy(file.tree, file.entry.path) as planned, open(existing, "rb") as other:
-        return transfer.same_bytes(planned, other)

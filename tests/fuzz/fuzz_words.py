@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from kpacktools.checks.coverage import Requirement
 from kpacktools.errors import CallError
 from kpacktools.hostfile import loader_targets
 from kpacktools.patterns import matcher, matches, may_meet
-from kpacktools.pipeline import Requirement
 from kpacktools.sizes import parse_size
 from kpacktools.targets import TargetId, UnknownTargetError, default_targets, looks_like_target
 from kpacktools.trees.archive import archive_stem
