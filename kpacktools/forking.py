@@ -10,6 +10,8 @@ import os
 import signal
 import struct
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -22,16 +24,21 @@ _NUMBER: Final = struct.Struct("<L")
 _PIPE: Final = 1 << 16
 """Bytes that a pipe holds before anybody reads (pipe(7))."""
 _READ: Final = 1 << 20
+_LOOKS: Final = 10
+_PAUSE: Final = 0.0005
+"""Seconds."""
 
 
 def may_fork() -> bool:
     """True on Linux in a process of one thread: a fork of others may have taken a lock with it that is never freed."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or threading.active_count() > 1:
         return False
-    try:
-        return len(os.listdir("/proc/self/task")) == 1
-    except OSError:
-        return False
+    with suppress(OSError):
+        for _ in range(_LOOKS):
+            if len(os.listdir("/proc/self/task")) == 1:
+                return True
+            time.sleep(_PAUSE)  # one that was joined may still be on its way out
+    return False
 
 
 def is_orphan(parent: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 __all__ = ["SILENT", "Progress"]
@@ -16,8 +17,11 @@ class Progress(Protocol):
     def advance(self, *, files: int = 0, size: int = 0) -> None:
         """So many more files and bytes are done."""
 
+    def alone(self) -> AbstractContextManager[None]:
+        """A time in which no thread of the progress runs: to be entered, and left, in the thread that may fork."""
+
     def stop(self) -> None:
-        """All work is done; whatever was shown goes away."""
+        """All work is done; whatever was shown goes away. May be called again."""
 
 
 class _Silent:
@@ -26,6 +30,9 @@ class _Silent:
 
     def advance(self, *, files: int = 0, size: int = 0) -> None:
         pass
+
+    def alone(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def stop(self) -> None:
         pass

@@ -85,7 +85,11 @@ def check_bundles(
             examined = examine(bundle, handler_of(bundle), depth, targets)
             return conclude(examined, None, keep_keys=keys[bundle.key.base] > 1)
 
-        return _shared(look, [bundles[index] for index in order], order, processes, progress), Counter()
+        with progress.alone():
+            if may_fork():
+                return _shared(
+                    look, [bundles[index] for index in order], order, processes, progress
+                ), Counter()
     results: dict[int, CheckedBundle] = {}
     copies: Counter[tuple[bytes, int]] = Counter()
     reuse = _reuse(cache, targets, collect)
@@ -161,7 +165,7 @@ def check_bundles(
 
 def _processes(bundles: Sequence[Bundle], jobs: int) -> int:
     """How many processes are worth having."""
-    if jobs == 1 or not may_fork():
+    if jobs == 1:
         return 1
     work = 0
     for bundle in bundles:

@@ -178,6 +178,8 @@ def reading_settings(options: dict[str, Any], *, quiet: bool) -> Settings:
         cache=_opened_cache(options.pop("cache", None)),
     )
     until_the_end = click.get_current_context().with_resource
+    # An error, too, is printed when the bar is gone.
+    click.get_current_context().call_on_close(settings.progress.stop)
     if task_log is not None:
         settings = replace(settings, log=until_the_end(open_log(task_log)))
     if scheduler is not None:

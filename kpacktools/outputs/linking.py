@@ -77,7 +77,12 @@ def link_groups(tasks: Sequence[Task], jobs: int, progress: Progress) -> list[Ta
 
     Raises :class:`~kpacktools.errors.CallError` where a process was killed, and :class:`OSError` where none can be had.
     """
-    first, *others = _shares(tasks, jobs if may_fork() else 1)
+    with progress.alone():
+        return _link_groups(tasks, jobs if may_fork() else 1, progress)
+
+
+def _link_groups(tasks: Sequence[Task], processes: int, progress: Progress) -> list[Task]:
+    first, *others = _shares(tasks, processes)
     helpers: list[Forked] = []
     try:
         helpers += [Forked(partial(_linked, share)) for share in others]

@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from kpacktools.errors import CallError
+from kpacktools.progress import SILENT
 from kpacktools.tasks.log import open_log
 from kpacktools.tasks.model import Dispatch, Place, Software, Task, Workers
 from kpacktools.tasks.running import ATTEMPTS, run_tasks, software
@@ -209,6 +210,8 @@ def test_progress_is_told_of_every_task_that_is_done(threads: Dispatch) -> None:
             told.append((files, size))
 
         def stop(self) -> None: ...
+
+        alone = SILENT.alone
 
     run_tasks([task(10, files=2), task(20, files=3)], replace(threads, progress=Told()))
     assert sorted(told) == [(2, 10), (3, 20)]

@@ -17,6 +17,7 @@ from kpacktools.outputs import transfer
 from kpacktools.outputs.folders import WrittenFolder, compare_folder, write_folders
 from kpacktools.outputs.transfer import LinkMode, OpenFolder
 from kpacktools.planning.plan import PlannedFile, PlannedFolder
+from kpacktools.progress import SILENT
 from kpacktools.trees import Entry
 
 MANIFEST = "artifact_manifest.txt"
@@ -476,6 +477,8 @@ def test_progress_hears_of_every_file_also_of_kept_ones(inputs: Inputs, out: Pat
 
         def stop(self) -> None:
             raise AssertionError("the caller ends what it started")
+
+        alone = SILENT.alone
 
         def advance(self, *, files: int = 0, size: int = 0) -> None:
             self.files += files

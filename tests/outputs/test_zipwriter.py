@@ -354,6 +354,8 @@ class Tally:
 
     def start(self, what: str, *, files: int = 0, size: int = 0) -> None: ...
 
+    alone = SILENT.alone
+
     def advance(self, *, files: int = 0, size: int = 0) -> None:
         with self._lock:
             self.files += files
