@@ -7,6 +7,7 @@ back bytes. There is one only on Linux, and only where no other thread runs.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import struct
 import sys
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 __all__ = ["Forked", "is_orphan", "may_fork", "share_out"]
 
@@ -47,14 +48,15 @@ def is_orphan(parent: int) -> bool:
 
 
 class Forked:
-    """A forked process that does ``work``, which is given the number of the process that waits for it.
+    """A forked process that does ``work``, which is given the number of the process that waits for it and a function
+    that sends bytes to that.
 
-    Whatever happens to it, an exception of ``work`` included, is that no result comes: all that it was to do is still
-    to be done. It shares the locks of this process, which stay locked until the last process is gone.
+    Whatever happens to it, an exception of ``work`` included, is that nothing more comes: all else that it was to do
+    is still to be done. It shares the locks of this process, which stay locked until the last process is gone.
     """
 
-    def __init__(self, work: Callable[[int], bytes]) -> None:
-        self._reader, writer = os.pipe()
+    def __init__(self, work: Callable[[int, Callable[[bytes], None]], None]) -> None:
+        self.reader, writer = os.pipe()
         parent = os.getpid()
         try:
             self._process = os.fork()
@@ -70,37 +72,40 @@ class Forked:
         """False where the system has no room for another process."""
         return self._process != 0
 
-    def result(self) -> bytes:
-        """Wait for what ``work`` returned; nothing, or less, where the process ended early."""
-        pieces = []
-        while piece := os.read(self._reader, _READ):
-            pieces.append(piece)
-        return b"".join(pieces)
+    def read(self) -> bytes:
+        """What was sent since; waits for some, and is empty when there will be no more."""
+        return os.read(self.reader, _READ)
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
-        os.close(self._reader)
+        os.close(self.reader)
         if self._process:
             with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGKILL)
             os.waitpid(self._process, 0)
 
 
-def _live(work: Callable[[int], bytes], writer: int, parent: int) -> None:
+def _live(work: Callable[[int, Callable[[bytes], None]], None], writer: int, parent: int) -> None:
     """The whole life of a forked process: nothing of what it inherited may be finished by it."""
-    try:
-        rest = memoryview(work(parent))
+
+    def send(message: bytes) -> None:
+        rest = memoryview(message)
         while rest:
             rest = rest[os.write(writer, rest) :]
+
+    try:
+        work(parent, send)
     finally:
         os._exit(0)
 
 
-def share_out(count: int, do: Callable[[int], T], processes: int) -> Iterator[tuple[int, T]]:
-    """Do ``count`` tasks in this process and in forked ones; yields every task's number and outcome, in no order.
+def share_out(
+    count: int, do: Callable[[int], T], processes: int, *, again: Callable[[int], T] | None = None
+) -> Iterator[tuple[int, T]]:
+    """Do ``count`` tasks in this process and in forked ones; yields every task's number and outcome, as they come.
 
     Whoever is free takes the next. What ``do`` makes of a number has to survive pickling. A task that a forked process
-    took and did not finish, for whatever reason, is done here, so that its exceptions are raised here too.
+    took and did not finish, for whatever reason, is done ``again`` here, so that its exceptions are raised here too.
     """
     import pickle  # most runs share nothing out
 
@@ -114,42 +119,67 @@ def share_out(count: int, do: Callable[[int], T], processes: int) -> Iterator[tu
             (start,) = _NUMBER.unpack(message)
             yield from range(start, min(start + step, count))
 
-    def share(parent: int) -> bytes:
-        outcomes = []
-        with suppress(Exception):
-            for number in taken():
-                outcomes.append((number, do(number)))
-                if is_orphan(parent):
-                    break
-        return pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
+    def share(parent: int, send: Callable[[bytes], None]) -> None:
+        for number in taken():
+            if is_orphan(parent):
+                return
+            message = pickle.dumps((number, do(number)), pickle.HIGHEST_PROTOCOL)
+            send(_NUMBER.pack(len(message)) + message)
 
     try:
         for start in range(0, count, step):
             os.write(writer, _NUMBER.pack(start))
         os.close(writer)
         helpers += [Forked(share) for _ in range(processes - 1)]
+        inbox = _Inbox(helpers)
         missing = set(range(count))
         for number in taken():
             missing.remove(number)
             yield number, do(number)
-        for helper in helpers:
-            for number, outcome in _unpickled(helper.result()):
+            for number, outcome in map(pickle.loads, inbox.waiting()):
                 missing.remove(number)
                 yield number, outcome
+        for number, outcome in map(pickle.loads, inbox.rest()):
+            missing.remove(number)
+            yield number, outcome
         for number in sorted(missing):
-            yield number, do(number)
+            yield number, (again or do)(number)
     finally:
         os.close(numbers)
         for helper in helpers:
             helper.end()
 
 
-def _unpickled(message: bytes) -> Sequence[tuple[int, Any]]:
-    """What a forked process of this very program sent; nothing where it ended in between."""
-    import pickle
+class _Inbox:
+    """The messages of several processes, each after its length; one that was cut short is no message."""
 
-    try:
-        outcomes: Sequence[tuple[int, Any]] = pickle.loads(message)
-    except (EOFError, pickle.UnpicklingError):
-        return ()
-    return outcomes
+    def __init__(self, senders: Sequence[Forked]) -> None:
+        self._pieces = {sender.reader: (sender, bytearray()) for sender in senders}
+        self._poll = select.poll()
+        for reader in self._pieces:
+            self._poll.register(reader, select.POLLIN)
+
+    def waiting(self) -> Iterator[bytes]:
+        """Messages that are there."""
+        return self._received(0)
+
+    def rest(self) -> Iterator[bytes]:
+        """All messages that will ever come."""
+        while self._pieces:
+            yield from self._received(None)
+
+    def _received(self, timeout: float | None) -> Iterator[bytes]:
+        for reader, _ in self._poll.poll(timeout) if self._pieces else ():
+            sender, pieces = self._pieces[reader]
+            if more := sender.read():
+                pieces += more
+            else:
+                del self._pieces[reader]
+                self._poll.unregister(reader)
+            while len(pieces) >= _NUMBER.size:
+                end = _NUMBER.size + _NUMBER.unpack_from(pieces)[0]
+                if len(pieces) < end:
+                    break
+                message = bytes(pieces[_NUMBER.size : end])
+                del pieces[:end]
+                yield message

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from builders import Build, names
 from kpacktools import forking
 from kpacktools.checks import run
+from kpacktools.cli import run as cli
 from kpacktools.commands import inspect
 from kpacktools.forking import Forked, may_fork, share_out
 from kpacktools.pipeline import Settings
@@ -84,10 +86,30 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def test_outcomes_come_while_there_is_more_to_do() -> None:
+    here, order = os.getpid(), []
+    for _, (_, worker) in share_out(40, squared, 2):
+        order.append(worker == here)
+    assert False in order[: len(order) // 2]
+
+
+def test_large_outcomes_of_several_processes_arrive_whole() -> None:
+    def large(number: int) -> bytes:
+        time.sleep(0.002)
+        return bytes([number]) * 300_000
+
+    assert dict(share_out(24, large, 4)) == {number: bytes([number]) * 300_000 for number in range(24)}
+
+
 @pytest.mark.parametrize("act", [refuse, die, lambda: os._exit(0)])
 def test_what_a_process_did_not_finish_is_done_here(act: Callable[[], object]) -> None:
     outcomes = dict(share_out(12, elsewhere(os.getpid(), act), 2))
     assert outcomes == {number: number for number in range(12)}
+
+
+def test_what_cannot_be_done_twice_is_told_apart() -> None:
+    outcomes = dict(share_out(12, elsewhere(os.getpid(), die), 2, again=lambda number: -1))
+    assert list(outcomes.values()).count(-1) == 1
 
 
 def test_an_exception_is_raised_here(forks: list[int]) -> None:
@@ -108,14 +130,14 @@ def test_no_room_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
         raise BlockingIOError
 
     monkeypatch.setattr(os, "fork", refused)
-    assert not Forked(lambda parent: b"").began
+    assert not Forked(lambda parent, send: None).began
     assert dict(share_out(3, lambda number: number, 4)) == {0: 0, 1: 1, 2: 2}
 
 
 def test_a_result_may_be_larger_than_a_pipe() -> None:
-    helper = Forked(lambda parent: bytes(3 << 20))
+    helper = Forked(lambda parent, send: send(bytes(3 << 20)))
     try:
-        assert len(helper.result()) == 3 << 20
+        assert sum(map(len, iter(helper.read, b""))) == 3 << 20
     finally:
         helper.end()
 
@@ -134,12 +156,11 @@ def test_no_fork_beside_another_thread() -> None:
 @pytest.fixture
 def shards(build: Callable[..., Build]) -> list[str]:
     """Two builds: one in order, one whose manifest names an archive that is not there."""
-    good, bad = build("one"), build("two")
-    for target in ("gfx942", "gfx950"):
-        good.rocke(target)
-        good.kernel_provider(target)
-    (bad.rocke("gfx1100") / "rocke_client_gfx1100.kpack").unlink()
-    bad.kernel_provider("gfx1100")
+    good, bad = build("gfx942"), build("gfx1100")
+    for shard, target in ((good, "gfx942"), (bad, "gfx1100")):
+        shard.rocke(target)
+        shard.kernel_provider(target)
+    (bad.engines / "arch_content/rocke/gfx1100/rocke_client_gfx1100.kpack").unlink()
     return [str(good.root), str(bad.root)]
 
 
@@ -151,7 +172,7 @@ def test_checks_by_several_processes_find_the_same(
     together = inspect(shards, replace(settings, jobs=3))
     assert len(forks) == 2
     assert as_json(together) == as_json(alone)
-    assert len(together.bundles) == 6
+    assert len(together.bundles) == 4
     assert "missing-kpack" in names(together)
 
 
@@ -170,3 +191,16 @@ def test_checks_survive_the_death_of_a_process(
     monkeypatch.setattr(run, "examine", examine)
     assert as_json(inspect(shards, replace(settings, jobs=2))) == as_json(alone)
     assert len(forks) == 1
+
+
+def test_no_fork_where_files_have_to_be_unpacked(
+    shards: list[str], settings: Settings, forks: list[int], tmp_path: Path
+) -> None:
+    """All that is unpacked goes to one temporary file: two processes would take the same room in it."""
+    artifacts = [str(path) for path in Path(shards[0]).iterdir()]
+    assert cli(["artifacts", "archive", *artifacts, "-o", str(tmp_path / "archives")]) == 0
+    archives = [str(tmp_path / "archives")]
+    together = inspect(archives, replace(settings, jobs=3))
+    assert not forks
+    assert as_json(together) == as_json(inspect(archives, replace(settings, jobs=1)))
+    assert len(together.bundles) == 2

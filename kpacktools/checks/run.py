@@ -24,6 +24,7 @@ from kpacktools.hookspecs import Bundle, Depth, Handler
 from kpacktools.progress import Progress
 from kpacktools.targets import TargetTable
 from kpacktools.tasks.log import NO_LOG, TaskLog, this_worker
+from kpacktools.trees.directory import all_in_folders
 
 if TYPE_CHECKING:
     from kpacktools.cache import Cache
@@ -165,7 +166,7 @@ def check_bundles(
 
 def _processes(bundles: Sequence[Bundle], jobs: int) -> int:
     """How many processes are worth having."""
-    if jobs == 1:
+    if jobs == 1 or not all_in_folders(bundle.artifact.tree for bundle in bundles):
         return 1
     work = 0
     for bundle in bundles:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from kpacktools.errors import CallError
+from kpacktools.forking import may_fork, share_out
 from kpacktools.outputs import transfer
 from kpacktools.outputs.comparing import Comparison, compared, difference
 from kpacktools.outputs.linking import Task, link_groups, opened
@@ -26,6 +27,7 @@ from kpacktools.outputs.transfer import LinkMode
 from kpacktools.planning.plan import PlannedFolder, PlannedGroup
 from kpacktools.progress import SILENT, Progress
 from kpacktools.trees import is_link
+from kpacktools.trees.directory import all_in_folders
 from kpacktools.trees.names import MANIFEST_NAME, is_staging_name
 
 __all__ = ["MANIFEST_NAME", "WrittenFolder", "compare_folder", "fill_folder", "write_folders"]
@@ -35,6 +37,10 @@ Filler = Callable[[Staging, Mapping[str, PlannedFolder]], None]
 
 _BATCH_FILES = 256
 _BATCH_BYTES = 64 << 20
+_WORTH_FORKING = 512
+"""Files for which another process is started; that takes as long as a third of them."""
+_SMALL = 1 << 20
+"""Bytes of a file up to which the interpreter's part in copying it counts."""
 _NOT_IN_A_PATH = frozenset(("", ".", ".."))
 
 
@@ -300,20 +306,60 @@ def _parts(group: PlannedGroup, start: int) -> Iterator[tuple[PlannedGroup, int]
 
 
 def _run(batches: Sequence[_Batch], link: LinkMode, jobs: int, progress: Progress) -> None:
-    """Write batches in ``jobs`` threads, the largest first, since one that is begun last would keep all waiting; the
+    """Write batches on ``jobs`` cores, the largest first, since one that is begun last would keep all waiting; the
     error raised is that of the first in this order that has one."""
+    ordered = sorted(batches, key=lambda batch: -batch.size)
+    processes = min(jobs, _worth_processes(batches))
+    if processes > 1:
+        with progress.alone():
+            if may_fork():
+                _run_forked(ordered, link, processes, progress)
+                return
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        running = [
-            pool.submit(_write, batch, link, stopped, progress)
-            for batch in sorted(batches, key=lambda batch: -batch.size)
-        ]
+        running = [pool.submit(_write, batch, link, stopped, progress) for batch in ordered]
         try:
             for batch in running:
                 batch.result()
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _worth_processes(batches: Sequence[_Batch]) -> int:
+    """How many processes are worth having.
+
+    Large files are copied by the kernel, without the interpreter's lock: threads share them as well, and stop at once.
+    """
+    files = sum(batch.files for batch in batches)
+    if sum(batch.size for batch in batches) >= files * _SMALL:
+        return 1
+    if not all_in_folders(group.tree for batch in batches for group in batch.groups):
+        return 1
+    return files // _WORTH_FORKING
+
+
+def _run_forked(batches: Sequence[_Batch], link: LinkMode, processes: int, progress: Progress) -> None:
+    """Write batches in several processes; what one of them was killed over is there in part, and not begun again."""
+    never = threading.Event()
+
+    def write(number: int) -> Exception | None:
+        try:
+            _write(batches[number], link, never, SILENT)
+        except (OSError, CallError) as error:
+            return error
+        return None
+
+    def lost(number: int) -> Exception | None:
+        return CallError("a process that was copying files ended before it was done; run again")
+
+    errors: dict[int, Exception] = {}
+    for number, error in share_out(len(batches), write, processes, again=lost):
+        progress.advance(files=batches[number].files, size=batches[number].size)
+        if error is not None:
+            errors[number] = error
+    if errors:
+        raise errors[min(errors)]
 
 
 def _write(batch: _Batch, link: LinkMode, stopped: threading.Event, progress: Progress) -> None:

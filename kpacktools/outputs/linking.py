@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -97,16 +97,16 @@ def _link_groups(tasks: Sequence[Task], processes: int, progress: Progress) -> l
             helper.end()
 
 
-def _linked(share: Sequence[Task], parent: int) -> bytes:
+def _linked(share: Sequence[Task], parent: int, send: Callable[[bytes], None]) -> None:
     """What a forked process does."""
-    return _DONE.pack(*_link(share, SILENT, parent))
+    send(_DONE.pack(*_link(share, SILENT, parent)))
 
 
 def _result(helper: Forked) -> _Done:
     """How far a forked process got. Raises :class:`~kpacktools.errors.CallError` where it was killed."""
     if not helper.began:
         return _Done(0, 0)
-    message = helper.result()
+    message = b"".join(iter(helper.read, b""))
     if len(message) < _DONE.size:
         raise CallError("a process that was making hard links ended before it was done; run again")
     return _Done(*_DONE.unpack(message))

@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import BinaryIO
 
 from kpacktools.errors import CallError
-from kpacktools.trees import Entry, Siblings
+from kpacktools.trees import Entry, Siblings, Tree
 
-__all__ = ["DirectoryTree", "scan_directory"]
+__all__ = ["DirectoryTree", "all_in_folders", "scan_directory"]
 
 
 _NOTHING: frozenset[str] = frozenset()
@@ -47,6 +47,12 @@ class DirectoryTree:
 
     def __repr__(self) -> str:
         return f"DirectoryTree({self.label!r}, {len(self.folders)} folders)"
+
+
+def all_in_folders(trees: Iterable[Tree]) -> bool:
+    """True where every file lies in a local folder. Only such trees may be read by several processes after a fork: what
+    others unpack goes to one temporary file, in which each process would take the same room."""
+    return all(isinstance(tree, DirectoryTree) for tree in trees)
 
 
 def scan_directory(

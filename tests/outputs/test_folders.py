@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -78,6 +80,18 @@ def inputs(tmp_path: Path) -> Inputs:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "here" / "out"
+
+
+@pytest.fixture(params=["threads", "processes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Who copies where there are several jobs: two files are worth a process."""
+    if request.param == "processes":
+        if not hasattr(os, "fork"):
+            pytest.skip("no fork here")
+        monkeypatch.setattr(writing, "_WORTH_FORKING", 1)
+        monkeypatch.setattr(writing, "may_fork", lambda: True)
+        monkeypatch.setattr(writing, "all_in_folders", lambda trees: True)
+    return str(request.param)
 
 
 def states(written: Sequence[WrittenFolder]) -> list[str]:
@@ -274,14 +288,16 @@ def test_out_may_be_a_link_to_a_folder(inputs: Inputs, out: Path) -> None:
     assert out.is_symlink()
 
 
+@pytest.mark.parametrize("link", ["copy", "hardlink"])
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("jobs", [1, 2, 8])
 def test_any_number_of_jobs_gives_the_same_folder(
-    inputs: Inputs, out: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+    inputs: Inputs, out: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, link: LinkMode
 ) -> None:
     monkeypatch.setattr(writing, "_BATCH_FILES", 7)
     names = [f"{folder}/{number}" for folder in ("a", "a/b", "a/b/c", "d") for number in range(20)]
     folder = inputs.folder("hip_lib_gfx942", [*names, "a.txt", "top", "a/only/one"])
-    (written,) = write_folders(out, [folder], link="hardlink", jobs=jobs)
+    (written,) = write_folders(out, [folder], link=link, jobs=jobs)
     assert written.files == 83
     assert content(out / "hip_lib_gfx942") == {file.dest: file.dest for file in folder.files} | {
         MANIFEST: "stage\n"
@@ -391,6 +407,7 @@ def _forgotten(inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_a_fault_leaves_everything_as_it_was(
     inputs: Inputs,
@@ -426,6 +443,7 @@ def test_a_file_that_grew_since_the_scan_stops_links_as_well_as_copies(
     assert not out.parent.exists()
 
 
+@pytest.mark.usefixtures("way")
 def test_the_first_fault_in_the_plan_is_the_one_told(
     inputs: Inputs, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -435,6 +453,27 @@ def test_the_first_fault_in_the_plan_is_the_one_told(
         (inputs.tree.root / name).unlink()
     with pytest.raises(CallError, match=r"^shard/b "):
         write_folders(out, [folder], jobs=4)
+
+
+@pytest.mark.parametrize("way", ["processes"], indirect=True)
+@pytest.mark.usefixtures("way")
+def test_a_process_that_is_killed_stops_the_run(
+    inputs: Inputs, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_BATCH_FILES", 1)
+    folder = inputs.folder("hip_lib_gfx942", [f"{number}" for number in range(40)])
+    parent, real = os.getpid(), transfer.put_file
+
+    def put(*arguments: object) -> None:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.005)  # the other process gets its turn
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(transfer, "put_file", put)
+    with pytest.raises(CallError, match="ended before it was done"):
+        write_folders(out, [folder], jobs=2)
+    assert not out.parent.exists()
 
 
 def test_an_equal_folder_that_another_run_wrote_meanwhile_is_kept(
