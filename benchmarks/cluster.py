@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What workers cost and bring: the same commands with threads and with Dask workers on this machine, in alternation::
+"""What workers cost and bring: the same commands with --jobs and with Dask workers on this machine, in alternation::
 
     python benchmarks/cluster.py [--only W5] [--job wheel] [--repeat 3] [--workers 1,2] [--quick] [--dir DIR]
 
@@ -65,7 +65,7 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line: 0 where everything was measured, 2 where it could not be."""
-    parser = argparse.ArgumentParser(description="Measure Dask workers against threads.")
+    parser = argparse.ArgumentParser(description="Measure Dask workers against --jobs.")
     parser.add_argument("--only", default=",".join(WORKLOADS), metavar="W1,...", help="default: %(default)s")
     parser.add_argument(
         "--repeat", type=int, default=3, metavar="N", help="runs of each; default: %(default)s"
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     jobs = [job for job in JOBS if options.job is None or job.name in options.job]
     workers = [int(text) for text in options.workers.split(",")]
-    print("| input, job | way | seconds | against 1 thread | processor seconds | start-up |")
+    print("| input, job | way | seconds | against 1 job | processor seconds | start-up |")
     print("|---|---|--:|--:|--:|--:|", flush=True)
     try:
         for name in options.only.split(","):
@@ -99,7 +99,7 @@ def _measure(track: Track, name: str, jobs: Sequence[Job], workers: Sequence[int
     start = make_input(track, "start")
     root = make_input(track, name, quick=quick)
     ways = {
-        **{f"{count} thread{'s' * (count > 1)}": ("--jobs", str(count)) for count in (1, 2)},
+        **{f"{count} job{'s' * (count > 1)}": ("--jobs", str(count)) for count in (1, 2)},
         **{f"{count} worker{'s' * (count > 1)}": ("--scheduler", f"local:{count}") for count in workers},
     }
     for job in jobs:

@@ -1,6 +1,7 @@
 """Floors: the least that a job costs in one plain program. Each is run as a process of its own::
 
     python floors.py store OUT TREE...    read, hash and store: one uncompressed zip for each tree
+    python floors.py deflate OUT TREE...  read, hash and deflate on all cores, by libdeflate: one file of it all
     python floors.py tocs ROOT            decode the table of contents of each kpack
     python floors.py manifests ROOT       the same, and decode each JSON file
     python floors.py kernels ROOT         decompress and hash each kernel, on all cores
@@ -15,6 +16,7 @@ import os
 import struct
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +25,8 @@ from typing import Any
 import msgspec
 
 _CHUNK = 1 << 20
+_FILES = 32
+"""Files that a thread takes at a time."""
 _BATCH = 8 << 20
 """Bytes of frames that a thread takes at a time."""
 
@@ -54,6 +58,27 @@ def store(out: Path, trees: Sequence[Path]) -> None:
                         sink.write(buffer[:count])
                 digests.append(f"{path[cut:]},{digest.hexdigest()},{size}\n")
             archive.writestr("RECORD", "".join(digests))
+
+
+def deflate_all(out: Path, trees: Sequence[Path]) -> None:
+    """Deflated members one after the other, as small as the wheels of kpacktools; no archive."""
+    paths = [path for tree in trees for path in files(tree)]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool, open(out / "members", "xb") as sink:
+        for pieces in pool.map(deflated, (paths[at : at + _FILES] for at in range(0, len(paths), _FILES))):
+            sink.writelines(pieces)
+
+
+def deflated(paths: Sequence[str]) -> list[bytes]:
+    import deflate  # not for the other floors
+
+    pieces = []
+    for path in paths:
+        with open(path, "rb", buffering=0) as source:
+            data = source.read()
+        hashlib.sha256(data).digest()
+        zlib.crc32(data)
+        pieces.append(bytes(deflate.deflate_compress(data, 5 if len(data) < 40 << 10 else 6)))
+    return pieces
 
 
 def toc(path: str) -> dict[str, Any]:
@@ -139,8 +164,8 @@ def hash_all(path: str, batch: Sequence[Frame], plain: bool) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     name, *paths = arguments
-    if name == "store":
-        store(Path(paths[0]), [Path(path) for path in paths[1:]])
+    if name in ("store", "deflate"):
+        {"store": store, "deflate": deflate_all}[name](Path(paths[0]), [Path(path) for path in paths[1:]])
     else:
         {"tocs": tocs, "manifests": manifests, "kernels": kernels}[name](Path(paths[0]))
 

@@ -20,7 +20,8 @@ __all__ = ["WORKLOADS", "Finished", "Setting", "Workload", "make_input", "run_st
 HERE: Final = Path(__file__).resolve().parent
 MEMORY_LIMIT: Final = 200.0
 """MB (10^6 bytes)."""
-STORE, HARD_LINKS, COPIES = "read, hash, store", "cp -rl", "cp -r"
+STORE, DEFLATE = "read, hash, store", "read, hash, deflate"
+HARD_LINKS, COPIES = "cp -rl", "cp -r"
 TOCS, MANIFESTS, KERNELS = "decode TOCs", "decode TOCs and manifests", "zstd + sha256, all cores"
 OURS, START = "kpacktools", "the same, almost empty"
 
@@ -120,13 +121,21 @@ def stages_of(root: Path) -> list[Path]:
 
 
 def wheel_race(
-    name: str, root: Path, projects: Path | None, *, once: bool = False, start: Path | None = None
+    name: str,
+    root: Path,
+    projects: Path | None,
+    *,
+    once: bool = False,
+    start: Path | None = None,
+    compressible: bool = False,
 ) -> Race:
     """Device wheels of all shards; with ``projects``, a new folder, peers take part; with ``start``, start-up too."""
     contenders = [
         kpacktools("wheel", *shards_of(root), "--version", "1.0"),
         floor(STORE, "store", *stages_of(root), writes=True),
     ]
+    if compressible:
+        contenders += [floor(DEFLATE, "deflate", *stages_of(root), writes=True)]
     if start is not None:
         contenders += [
             kpacktools("wheel", *shards_of(start), "--version", "1.0", role="start-up", name=START)
@@ -273,7 +282,9 @@ def run_w2(setting: Setting) -> Iterator[Finished]:
         if peer is not None:
             yield Verdict("size of bdist_wheel's, MB", results[OURS].size / 1e6, peer.size / 1e6)
 
-    yield setting.finish(wheel_race("W2", root, setting.track.root / "W2-projects"), judge)
+    projects = setting.track.root / "W2-projects"
+    race = wheel_race("W2", root, projects, start=setting.start, compressible=True)
+    yield setting.finish(race, judge)
     yield from _folders("W2", root, setting)
 
 
