@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,16 @@ pytest.importorskip("moto")
 from servers import S3Server, WebServer, s3_server, web_server
 
 from kpacktools.remote.store import close_stores
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_loader() -> Iterator[None]:
+    """AWS's library reads its descriptions of all services anew for every session: a tenth of a second each."""
+    import botocore.session
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield
 
 
 @pytest.fixture(autouse=True)
