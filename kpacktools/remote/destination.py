@@ -10,8 +10,8 @@ import hashlib
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, NamedTuple, Protocol
 
 from kpacktools.outputs.staging import stage
@@ -19,7 +19,16 @@ from kpacktools.remote.objects import Object
 from kpacktools.remote.staged import Staged
 from kpacktools.remote.store import Store
 
-__all__ = ["Destination", "Found", "Taken", "Upload", "digest_in", "found_in", "passing_folder"]
+__all__ = [
+    "Destination",
+    "Found",
+    "Taken",
+    "Upload",
+    "WholeUpload",
+    "digest_in",
+    "found_in",
+    "passing_folder",
+]
 
 _CHUNK: Final = 1 << 20
 
@@ -52,6 +61,28 @@ class Upload(Protocol):
 
     def cancel(self) -> None:
         """Take back what was sent, as well as that works; to be called when no piece is being sent."""
+
+
+class WholeUpload:
+    """One object that is written in one piece, by ``put``, which raises as :meth:`Upload.finish` does."""
+
+    pieces = 1
+
+    def __init__(self, put: Callable[[], Found]) -> None:
+        self._put = put
+        self._result: Found | None = None
+
+    def send(self, piece: int) -> None:
+        with suppress(Taken):
+            self._result = self._put()
+
+    def finish(self) -> Found:
+        if self._result is None:
+            raise Taken
+        return self._result
+
+    def cancel(self) -> None:
+        """Nothing: it was written, or not."""
 
 
 class Destination(Protocol):

@@ -16,7 +16,15 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from kpacktools.errors import CallError
-from kpacktools.remote.destination import Found, Taken, Upload, digest_in, found_in, passing_folder
+from kpacktools.remote.destination import (
+    Found,
+    Taken,
+    Upload,
+    WholeUpload,
+    digest_in,
+    found_in,
+    passing_folder,
+)
 from kpacktools.remote.faults import RefusedError, TransientError, persistently
 from kpacktools.remote.objects import Object
 from kpacktools.remote.s3 import S3Backend
@@ -71,7 +79,7 @@ class S3Destination:
 
     def upload(self, staged: Staged, *, create: bool) -> Upload:
         if len(staged.parts) == 1:
-            return _Single(self, staged, create)
+            return WholeUpload(lambda: self.put(staged, _part(staged, 0), create=create))
         return _Multipart(self, staged, create)
 
     def put_bytes(self, name: str, data: bytes, *, create: bool) -> None:
@@ -150,32 +158,6 @@ class S3Destination:
 
     def _at(self, name: str) -> str:
         return self._store.join(self._path, name)
-
-
-class _Single:
-    """One PUT; see :class:`kpacktools.remote.destination.Upload`."""
-
-    pieces = 1
-
-    def __init__(self, place: S3Destination, staged: Staged, create: bool) -> None:
-        self._place = place
-        self._staged = staged
-        self._create = create
-        self._result: Found | None = None
-
-    def send(self, piece: int) -> None:
-        try:
-            self._result = self._place.put(self._staged, _part(self._staged, 0), create=self._create)
-        except Taken:
-            self._result = None
-
-    def finish(self) -> Found:
-        if self._result is None:
-            raise Taken
-        return self._result
-
-    def cancel(self) -> None:
-        pass
 
 
 class _Multipart:

@@ -5,10 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 
 from kpacktools.errors import CallError
 from kpacktools.remote.anystore import AnyBackend
-from kpacktools.remote.destination import Found, Taken, Upload, digest_in, found_in, passing_folder
+from kpacktools.remote.destination import (
+    Found,
+    Taken,
+    Upload,
+    WholeUpload,
+    digest_in,
+    found_in,
+    passing_folder,
+)
 from kpacktools.remote.faults import RefusedError
 from kpacktools.remote.staged import Staged
 from kpacktools.remote.store import Store
@@ -55,7 +64,7 @@ class StoreDestination:
         return digest_in(self._store, path) == staged.sha256
 
     def upload(self, staged: Staged, *, create: bool) -> Upload:
-        return _Put(self, staged, create)
+        return WholeUpload(partial(self.put, staged, create=create))
 
     def put_bytes(self, name: str, data: bytes, *, create: bool) -> None:
         self._refuse_taken(name, create)
@@ -102,29 +111,3 @@ class StoreDestination:
 
     def _at(self, name: str) -> str:
         return self._store.join(self._path, name)
-
-
-class _Put:
-    """See :class:`~kpacktools.remote.destination.Upload`."""
-
-    pieces = 1
-
-    def __init__(self, place: StoreDestination, staged: Staged, create: bool) -> None:
-        self._place = place
-        self._staged = staged
-        self._create = create
-        self._result: Found | Taken | None = None
-
-    def send(self, piece: int) -> None:
-        try:
-            self._result = self._place.put(self._staged, create=self._create)
-        except Taken as error:
-            self._result = error
-
-    def finish(self) -> Found:
-        if isinstance(self._result, Found):
-            return self._result
-        raise Taken
-
-    def cancel(self) -> None:
-        pass

@@ -133,8 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
             stream.seek(start)
             while start < end:
                 data = stream.read(min(_BLOCK, end - start))
+                served.sent[name] += len(data)  # before: the client may look as soon as it has them
                 self.wfile.write(data)
-                served.sent[name] += len(data)
                 start += len(data)
         if end < stop:
             self.close_connection = True
