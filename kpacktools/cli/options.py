@@ -53,7 +53,7 @@ jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads.  [default: the processors that this process may use]",
+    help="Threads or processes at work.  [default: the processors that this process may use]",
 )
 
 
