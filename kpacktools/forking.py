@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -101,11 +101,13 @@ def _live(work: Callable[[int, Callable[[bytes], None]], None], writer: int, par
 
 def share_out(
     count: int, do: Callable[[int], T], processes: int, *, again: Callable[[int], T] | None = None
-) -> Iterator[tuple[int, T]]:
+) -> Generator[tuple[int, T], None, None]:
     """Do ``count`` tasks in this process and in forked ones; yields every task's number and outcome, as they come.
 
     Whoever is free takes the next. What ``do`` makes of a number has to survive pickling. A task that a forked process
     took and did not finish, for whatever reason, is done ``again`` here, so that its exceptions are raised here too.
+
+    No process outlives the generator, which is to be closed where it is not used up (:func:`contextlib.closing`).
     """
     import pickle  # most runs share nothing out
 

@@ -232,9 +232,9 @@ def _written(
     """Write wheels, by workers or by threads."""
     specs = [item.spec for item in wheels]
     files, size = sum(len(spec.files) for spec in specs), sum(item.size for item in wheels)
-    settings.progress.start("packing", files=files, size=size)
     dispatch = settings.dispatch
     if dispatch is not None:
+        settings.progress.start("packing", files=files, size=size)
         from kpacktools.tasks.writing import write_wheels_elsewhere
 
         keys = [item.key for item in wheels]

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,20 @@ def test_an_exception_is_raised_here(forks: list[int]) -> None:
     assert len(forks) == 1
     with pytest.raises(ChildProcessError):  # nobody is left to wait for
         os.waitpid(forks[0], os.WNOHANG)
+
+
+def test_no_process_outlives_a_consumer_that_gives_up(forks: list[int]) -> None:
+    def interrupted() -> None:
+        with closing(share_out(12, squared, 3)) as outcomes:
+            for _ in outcomes:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(forks) == 2
+    for process in forks:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(process, os.WNOHANG)
 
 
 def test_no_room_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -189,9 +190,10 @@ def _shared(
         return astuple(look(number))[1:]
 
     results: dict[int, CheckedBundle] = {}
-    for number, rest in share_out(len(bundles), without_bundle, processes):
-        results[order[number]] = CheckedBundle(bundles[number], *rest)
-        progress.advance(files=len(bundles[number].entries))
+    with closing(share_out(len(bundles), without_bundle, processes)) as outcomes:
+        for number, rest in outcomes:
+            results[order[number]] = CheckedBundle(bundles[number], *rest)
+            progress.advance(files=len(bundles[number].entries))
     return tuple(results[index] for index in range(len(bundles)))
 
 

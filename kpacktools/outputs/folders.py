@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from itertools import groupby, islice
 from typing import NamedTuple
@@ -354,10 +355,11 @@ def _run_forked(batches: Sequence[_Batch], link: LinkMode, processes: int, progr
         return CallError("a process that was copying files ended before it was done; run again")
 
     errors: dict[int, Exception] = {}
-    for number, error in share_out(len(batches), write, processes, again=lost):
-        progress.advance(files=batches[number].files, size=batches[number].size)
-        if error is not None:
-            errors[number] = error
+    with closing(share_out(len(batches), write, processes, again=lost)) as outcomes:
+        for number, error in outcomes:
+            progress.advance(files=batches[number].files, size=batches[number].size)
+            if error is not None:
+                errors[number] = error
     if errors:
         raise errors[min(errors)]
 

@@ -86,7 +86,7 @@ def write_wheels(
     form = ZipFormat.at(source_date_epoch(environ) if epoch is None else epoch, limits)
     drafts = [_draft(spec, folder) for spec in specs]
     progress.start(
-        "wheels",
+        "packing",
         files=sum(len(draft.members) for draft in drafts),
         size=sum(member.size for draft in drafts for member in draft.members),
     )
