@@ -267,7 +267,7 @@ def raw_metadata(data: bytes) -> bytes:
         (code_object(note(b"x\0", 1, b"") * 1025).build(), "notes are damaged: number 1025"),
         (raw_metadata(b"\xdf\xff\xff\xff\xff"), "metadata note is not as expected: Input data was truncated"),
         (raw_metadata(b"\x81\xaeamdhsa.kernels\x91\x80"), "Object missing required field `.name`"),
-        (raw_metadata(b"\x81\xa1x" + b"\x91" * 5000), "nested too deeply"),
+        (raw_metadata(b"\x81\xa1x" + b"\x91" * 100_000), "nested too deeply"),
         (raw_metadata(b"\x81\xa1\xff\x00\x00"), "metadata note is not as expected"),
         (code_object(metadata([kernel(vgpr_count=-1)])).build(), "Expected `int` >= 0"),
         (code_object(comment="x" * 65537).build(), r"\.comment has 65537 bytes"),
