@@ -22,12 +22,11 @@ from kpacktools.remote.store import Store
 __all__ = [
     "Destination",
     "Found",
+    "StoreFolder",
     "Taken",
     "Upload",
     "WholeUpload",
-    "digest_in",
     "found_in",
-    "passing_folder",
 ]
 
 _CHUNK: Final = 1 << 20
@@ -126,7 +125,7 @@ def found_in(item: Object) -> Found:
     return Found(item.size, None if item.etag is None else item.etag.strip('"'))
 
 
-def digest_in(store: Store, path: str) -> str:
+def _digest_in(store: Store, path: str) -> str:
     """The sha256 of an object, which is read for it. Raises :class:`~kpacktools.errors.CallError`."""
     sha256 = hashlib.sha256()
     with store.stream(path, store.info(path)) as stream:
@@ -136,10 +135,47 @@ def digest_in(store: Store, path: str) -> str:
 
 
 @contextmanager
-def passing_folder() -> Iterator[str]:
+def _passing_folder() -> Iterator[str]:
     """A folder among the system's temporary ones, which the next run removes should this one be killed."""
     name = f"kpacktools-{secrets.token_hex(8)}"
     with stage(os.path.join(tempfile.gettempdir(), name), whole=True) as staging:
         folder = staging.path("out")
         os.mkdir(folder)
         yield folder
+
+
+class StoreFolder:
+    """What :class:`Destination` asks of a folder in any store, as far as all stores do it alike."""
+
+    takes_files = False
+
+    def __init__(self, url: str, store: Store, path: str) -> None:
+        self.url = url
+        self._store = store
+        self._path = path
+
+    def workspace(self) -> AbstractContextManager[str]:
+        return _passing_folder()
+
+    def listing(self) -> dict[str, Found]:
+        return {
+            self._store.relative(item.path, self._path): found_in(item)
+            for item in self._store.list(self._path)
+        }
+
+    def find(self, name: str) -> Found | None:
+        item = self._store.find(self._at(name))
+        return None if item is None or item.is_folder else found_in(item)
+
+    def same(self, staged: Staged, found: Found) -> bool:
+        return found.size == staged.size and _digest_in(self._store, self._at(staged.name)) == staged.sha256
+
+    def read(self, name: str) -> bytes:
+        with self._store.stream(self._at(name)) as stream:
+            return stream.read()
+
+    def delete(self, name: str) -> None:
+        self._store.delete(self._at(name))
+
+    def _at(self, name: str) -> str:
+        return self._store.join(self._path, name)

@@ -39,9 +39,9 @@ def open_destination(url: str) -> Destination:
     if not path:
         raise CallError(f"-o {shown}: names no bucket; expected one, as in {scheme}://bucket/folder")
     if scheme in ("s3", "s3a"):
-        from kpacktools.remote.s3destination import s3_destination
+        from kpacktools.remote.s3destination import S3Destination
 
-        return s3_destination(shown, store, path)
+        return S3Destination(shown, store, path)
     from kpacktools.remote.storedestination import StoreDestination
 
     return StoreDestination(shown, store, path, is_atomic=scheme in _WHOLE_AT_ONCE)

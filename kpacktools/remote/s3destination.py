@@ -11,27 +11,18 @@ import base64
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from kpacktools.errors import CallError
-from kpacktools.remote.destination import (
-    Found,
-    Taken,
-    Upload,
-    WholeUpload,
-    digest_in,
-    found_in,
-    passing_folder,
-)
+from kpacktools.remote.destination import Found, StoreFolder, Taken, Upload, WholeUpload, found_in
 from kpacktools.remote.faults import RefusedError, TransientError, persistently
 from kpacktools.remote.objects import Object
 from kpacktools.remote.s3 import S3Backend
 from kpacktools.remote.staged import Staged, part_size, staged_bytes
 from kpacktools.remote.store import Store
 
-__all__ = ["STALE_AFTER", "S3Destination", "s3_destination"]
+__all__ = ["STALE_AFTER", "S3Destination"]
 
 STALE_AFTER: Final = timedelta(hours=24)
 """Age at which an upload that was begun and not completed counts as that of a killed run."""
@@ -39,43 +30,19 @@ STALE_AFTER: Final = timedelta(hours=24)
 _logger = logging.getLogger(__name__)
 
 
-def s3_destination(url: str, store: Store, path: str) -> S3Destination:
-    """The place of a store that was opened for a URL of S3."""
-    backend = store.backend
-    assert isinstance(backend, S3Backend)
-    return S3Destination(url, store, backend, path)
-
-
-class S3Destination:
+class S3Destination(StoreFolder):
     """See :class:`kpacktools.remote.destination.Destination`."""
 
-    takes_files = False
-
-    def __init__(self, url: str, store: Store, backend: S3Backend, path: str) -> None:
-        self.url = url
-        self._store = store
+    def __init__(self, url: str, store: Store, path: str) -> None:
+        backend = store.backend
+        assert isinstance(backend, S3Backend)
+        super().__init__(url, store, path)
         self._backend = backend
-        self._path = path
         self._has_conditions = True
         """False once the store said that it knows no conditional writes."""
 
-    def workspace(self) -> AbstractContextManager[str]:
-        return passing_folder()
-
-    def listing(self) -> dict[str, Found]:
-        return {
-            self._store.relative(item.path, self._path): found_in(item)
-            for item in self._store.list(self._path)
-        }
-
-    def find(self, name: str) -> Found | None:
-        item = self._store.find(self._at(name))
-        return None if item is None or item.is_folder else found_in(item)
-
     def same(self, staged: Staged, found: Found) -> bool:
-        if found.size != staged.size:
-            return False
-        return found.etag == staged.etag or digest_in(self._store, self._at(staged.name)) == staged.sha256
+        return found.size == staged.size and (found.etag == staged.etag or super().same(staged, found))
 
     def upload(self, staged: Staged, *, create: bool) -> Upload:
         if len(staged.parts) == 1:
@@ -125,13 +92,6 @@ class S3Destination:
         what = f"cannot write {self._store.url(path)}"
         return persistently(lambda: self._backend.request(method, path, **options), what)
 
-    def read(self, name: str) -> bytes:
-        with self._store.stream(self._at(name)) as stream:
-            return stream.read()
-
-    def delete(self, name: str) -> None:
-        self._store.delete(self._at(name))
-
     def clean(self) -> None:
         """Abort the multipart uploads below the folder that are older than :data:`STALE_AFTER`.
 
@@ -155,9 +115,6 @@ class S3Destination:
             if not page.get("IsTruncated"):
                 return
             more |= {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
-
-    def _at(self, name: str) -> str:
-        return self._store.join(self._path, name)
 
 
 class _Multipart:
