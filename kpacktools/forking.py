@@ -17,9 +17,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
-__all__ = ["Forked", "is_orphan", "may_fork", "share_out"]
+__all__ = ["Forked", "Send", "is_orphan", "may_fork", "share_out"]
 
 T = TypeVar("T")
+
+Send = Callable[[bytes], None]
+"""Sends bytes to the process that waits for them."""
+Work = Callable[[int, Send], None]
+"""What a forked process does; it is given the number of the process that waits for it."""
 
 _NUMBER: Final = struct.Struct("<L")
 _PIPE: Final = 1 << 16
@@ -48,14 +53,13 @@ def is_orphan(parent: int) -> bool:
 
 
 class Forked:
-    """A forked process that does ``work``, which is given the number of the process that waits for it and a function
-    that sends bytes to that.
+    """A forked process that does its ``work``.
 
     Whatever happens to it, an exception of ``work`` included, is that nothing more comes: all else that it was to do
     is still to be done. It shares the locks of this process, which stay locked until the last process is gone.
     """
 
-    def __init__(self, work: Callable[[int, Callable[[bytes], None]], None]) -> None:
+    def __init__(self, work: Work) -> None:
         self.reader, writer = os.pipe()
         parent = os.getpid()
         try:
@@ -85,7 +89,7 @@ class Forked:
             os.waitpid(self._process, 0)
 
 
-def _live(work: Callable[[int, Callable[[bytes], None]], None], writer: int, parent: int) -> None:
+def _live(work: Work, writer: int, parent: int) -> None:
     """The whole life of a forked process: nothing of what it inherited may be finished by it."""
 
     def send(message: bytes) -> None:
@@ -121,7 +125,7 @@ def share_out(
             (start,) = _NUMBER.unpack(message)
             yield from range(start, min(start + step, count))
 
-    def share(parent: int, send: Callable[[bytes], None]) -> None:
+    def share(parent: int, send: Send) -> None:
         for number in taken():
             if is_orphan(parent):
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,21 @@ def build(tmp_path: Path) -> Callable[..., Build]:
 @pytest.fixture
 def settings() -> Settings:
     return Settings(depth=Depth.TOC, jobs=2)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes that were forked."""
+    numbers: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        process = fork()
+        numbers.append(process)
+        return process
+
+    monkeypatch.setattr(os, "fork", noted)
+    return numbers
 
 
 @pytest.fixture(autouse=True)

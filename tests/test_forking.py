@@ -27,17 +27,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 @pytest.fixture
-def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def forks(started: list[int], monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every check is worth a process; the processes that were started."""
-    started: list[int] = []
-    fork = os.fork
-
-    def noted() -> int:
-        process = fork()
-        started.append(process)
-        return process
-
-    monkeypatch.setattr(os, "fork", noted)
     monkeypatch.setattr(run, "may_fork", lambda: True)
     monkeypatch.setattr(run, "_WORTH_FORKING", 1)
     return started

@@ -82,16 +82,13 @@ def check_bundles(
     order = sorted(range(len(bundles)), key=lambda i: -bundles[i].size)
     if depth < Depth.CONTENT and log is NO_LOG and (processes := _processes(bundles, jobs)) > 1:
 
-        def look(number: int) -> CheckedBundle:
-            bundle = bundles[order[number]]
+        def checked(bundle: Bundle) -> CheckedBundle:
             examined = examine(bundle, handler_of(bundle), depth, targets)
             return conclude(examined, None, keep_keys=keys[bundle.key.base] > 1)
 
         with progress.alone():
             if may_fork():
-                return _shared(
-                    look, [bundles[index] for index in order], order, processes, progress
-                ), Counter()
+                return _shared(checked, bundles, order, processes, progress), Counter()
     results: dict[int, CheckedBundle] = {}
     copies: Counter[tuple[bytes, int]] = Counter()
     reuse = _reuse(cache, targets, collect)
@@ -129,8 +126,8 @@ def check_bundles(
                 if index is None:
                     break
                 bundle = bundles[index]
-                examining_it = executor.submit(examine, bundle, handler_of(bundle), depth, targets, reuse)
-                examining[examining_it] = index, time.perf_counter()
+                look = executor.submit(examine, bundle, handler_of(bundle), depth, targets, reuse)
+                examining[look] = index, time.perf_counter()
                 open_bundles += 1
             if not (examining or reading):
                 break
@@ -178,22 +175,23 @@ def _processes(bundles: Sequence[Bundle], jobs: int) -> int:
 
 
 def _shared(
-    look: Callable[[int], CheckedBundle],
+    checked: Callable[[Bundle], CheckedBundle],
     bundles: Sequence[Bundle],
     order: Sequence[int],
     processes: int,
     progress: Progress,
 ) -> tuple[CheckedBundle, ...]:
-    """Bundles checked by several processes, in the order that ``order`` permutes."""
+    """What several processes find out about bundles, which are begun in ``order``."""
 
     def without_bundle(number: int) -> tuple[Any, ...]:
-        return astuple(look(number))[1:]
+        return astuple(checked(bundles[order[number]]))[1:]
 
     results: dict[int, CheckedBundle] = {}
     with closing(share_out(len(bundles), without_bundle, processes)) as outcomes:
         for number, rest in outcomes:
-            results[order[number]] = CheckedBundle(bundles[number], *rest)
-            progress.advance(files=len(bundles[number].entries))
+            bundle = bundles[order[number]]
+            results[order[number]] = CheckedBundle(bundle, *rest)
+            progress.advance(files=len(bundle.entries))
     return tuple(results[index] for index in range(len(bundles)))
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
 from kpacktools.errors import CallError
-from kpacktools.forking import Forked, is_orphan, may_fork
+from kpacktools.forking import Forked, Send, is_orphan, may_fork
 from kpacktools.outputs.transfer import RELATIVE, OpenFolder
 from kpacktools.planning.plan import PlannedGroup
 from kpacktools.progress import SILENT, Progress
@@ -77,8 +77,11 @@ def link_groups(tasks: Sequence[Task], jobs: int, progress: Progress) -> list[Ta
 
     Raises :class:`~kpacktools.errors.CallError` where a process was killed, and :class:`OSError` where none can be had.
     """
+    processes = min(jobs, sum(len(task.group.names) for task in tasks) // _WORTH_FORKING)
+    if processes < 2:
+        return _link_groups(tasks, 1, progress)
     with progress.alone():
-        return _link_groups(tasks, jobs if may_fork() else 1, progress)
+        return _link_groups(tasks, processes if may_fork() else 1, progress)
 
 
 def _link_groups(tasks: Sequence[Task], processes: int, progress: Progress) -> list[Task]:
@@ -97,7 +100,7 @@ def _link_groups(tasks: Sequence[Task], processes: int, progress: Progress) -> l
             helper.end()
 
 
-def _linked(share: Sequence[Task], parent: int, send: Callable[[bytes], None]) -> None:
+def _linked(share: Sequence[Task], parent: int, send: Send) -> None:
     """What a forked process does."""
     send(_DONE.pack(*_link(share, SILENT, parent)))
 
@@ -112,10 +115,9 @@ def _result(helper: Forked) -> _Done:
     return _Done(*_DONE.unpack(message))
 
 
-def _shares(tasks: Sequence[Task], jobs: int) -> list[Sequence[Task]]:
+def _shares(tasks: Sequence[Task], wanted: int) -> list[Sequence[Task]]:
     """Neighbouring tasks in shares of about the same number of files, at least one share."""
     total = sum(len(task.group.names) for task in tasks)
-    wanted = max(1, min(jobs, total // _WORTH_FORKING))
     shares: list[list[Task]] = [[]]
     before = 0
     for task in tasks:

@@ -109,19 +109,12 @@ def test_a_process_that_is_killed_stops_the_run(
     assert not (tmp_path / "new").exists()
 
 
-def test_no_process_outlives_an_error(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[int] = []
-    fork = os.fork
-
-    def noted() -> int:
-        process = fork()
-        started.append(process)
-        return process
-
+def test_no_process_outlives_an_error(
+    tasks: list[Task], started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "fork", noted)
     monkeypatch.setattr(linking, "_link", interrupted)
     with pytest.raises(KeyboardInterrupt):
         link_groups(tasks, 4, SILENT)
