@@ -45,8 +45,6 @@ class _TerminalProgress:
         self._bars: Bars | None = None
         self._task: TaskID | None = None
         """The stage as rich knows it; None where it has begun since."""
-        self._is_over = Event()
-        self._thread: Thread | None = None
         self._watch()
 
     def start(self, what: str, *, files: int = 0, size: int = 0) -> None:
@@ -89,9 +87,7 @@ class _TerminalProgress:
 
     def _unwatch(self) -> None:
         self._is_over.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.join()
 
     def _redraw(self, is_over: Event) -> None:
         while not is_over.wait(max(_INTERVAL, min(self._due - time.monotonic(), _PATIENCE))):
